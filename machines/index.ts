@@ -28,7 +28,14 @@ export * from "./messages/audit.js";
 export * from "./messages/command.js";
 export * from "./messages/fact.js";
 export * from "./messages/owed.js";
-export { type ColumnType, RELATIONS, type Relation, type Row, type Rows } from "./messages/relations.js";
+export {
+  type ColumnType,
+  RELATIONS,
+  type Relation,
+  type Row,
+  type Rows,
+  RUN_COLUMNS,
+} from "./messages/relations.js";
 export type { Decided, Decision, Transition, VersionOf } from "./messages/transition.js";
 export { type Published, versionFact } from "./migrate/move.js";
 export { type Mock, type MockError, type Mocks, readMocks } from "./rehearsal/mocks.js";

@@ -63,7 +63,7 @@ export class MemoryStore {
     return winners;
   }
 
-  /** The conditions of the commit statement: src/store/engine/commit/fences.ts. */
+  /** The conditions of the commit statement: src/store/engine/commit/clauses.ts. */
   private wins(runId: RunId, rows: Rows): boolean {
     const { runs, run_commands } = this.tables;
     const run = runs.get(runId);

@@ -4,7 +4,7 @@
 import { auditRow, type CommittedEvent } from "../messages/audit.js";
 import { type Answer, answersDispatch, isRefusal, type RunCommand } from "../messages/command.js";
 import { CARRIED_MS, type FencedChild, type NewChild, type Owed, type Send, type Write } from "../messages/owed.js";
-import type { Relation, Row, Rows } from "../messages/relations.js";
+import { type RareColumn, type Relation, type Row, type Rows, RUN_COLUMNS } from "../messages/relations.js";
 import type { Transition, VersionOf } from "../messages/transition.js";
 import { type RunContext, wakeAt } from "../state/context.js";
 import type { RunIdentity } from "../state/identity.js";
@@ -12,7 +12,7 @@ import { newRun, type RecordFormats } from "../state/record.js";
 import { isOwedByRun } from "../state/wait.js";
 import { type RunId, shardNumber } from "../values/ids.js";
 import type { JsonObject } from "../values/json.js";
-import { changedVariables, newRunRow, type RareColumn, type StartMark, updateRow } from "./run-row.js";
+import { changedVariables, newRunRow, type StartMark, updateRow } from "./run-row.js";
 
 /**
  * One run's share of a commit. The rows name the run: one row of `run_update`, `confirm` or `new_run` decides whether it wins, and all others are
@@ -68,9 +68,6 @@ export interface ReceivedCommand {
   readonly inboxId?: string;
 }
 
-/** Columns that are written only when they change. */
-const RARE_COLUMNS: readonly RareColumn[] = ["call", "frames", "items"];
-
 export class Unit {
   readonly events: CommittedEvent[] = [];
   readonly sends: Send[] = [];
@@ -117,7 +114,7 @@ export class Unit {
     this.sends.push(...sends, ...this.owed.add(run, writes));
     if (this.host.outgoing) this.owed.publish(run, this.events.slice(first));
     for (const name of stored) this.variables.add(name);
-    for (const column of RARE_COLUMNS) if (column in patch) this.columns.add(column);
+    for (const column of RUN_COLUMNS.rare) if (column in patch) this.columns.add(column);
   }
 
   /** Makes the command's outcome part of this commit: its id and answer are recorded, its inbox row is deleted. */
