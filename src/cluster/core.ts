@@ -85,7 +85,7 @@ export class Core {
   /** What workers report to. */
   private publicUrl: string;
   private nodeLossUntil = performance.now() + NODE_LOSS_MS;
-  /** As above, but only of a node that this one has seen go. */
+  /** The same for a node that this one has seen go. */
   private seenLossUntil = 0;
 
   constructor(

@@ -96,7 +96,7 @@ export interface ResidentHost {
   readonly residents: { keepIdle(runId: RunId, context: RunContext): void; remove(runId: RunId): void };
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, "commitConflicts" | "transitions">;
-  /** Of the event loop, which all residents share. */
+  /** The scheduler of the event loop, which all residents share. */
   readonly scheduler: Pick<FairScheduler, "compute" | "isFree" | "spent">;
   readonly lastWords?: LastWords;
   readonly stepsPerCommit: number;

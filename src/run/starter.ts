@@ -88,7 +88,7 @@ export interface StarterOptions {
   readonly newShard?: () => ShardId | undefined;
   readonly runtime: StartHost;
   readonly lastWords?: LastWords;
-  /** Of the event loop. What is done to a large start is done in pieces. */
+  /** The scheduler of the event loop. What is done to a large start is done in pieces. */
   readonly scheduler: Pick<FairScheduler, "compute">;
 }
 

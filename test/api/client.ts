@@ -18,7 +18,7 @@ export class Client {
   readonly frames: Frame[] = [];
   readonly socket: WebSocket;
   code: number | undefined;
-  /** Of the first frame that is not as the document has it. */
+  /** The fault of the first frame that is not as the document has it. */
   private fault: unknown;
   pings = 0;
 

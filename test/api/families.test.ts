@@ -142,7 +142,7 @@ async function family() {
   return { root, a, b, first, second, done, open, doneX, openX };
 }
 
-/** Of all runs that have ended, in the order of their ends. */
+/** The runs that have ended, in the order of their ends. */
 const order = () => committed.filter(({ type }) => type.startsWith("run.")).map(({ runId }): string => runId);
 
 describe("a cancel of a nested family", () => {

@@ -121,7 +121,7 @@ const row = (seq: number, event_type: string, step_id: string, metadata: JsonObj
   ...{ from_state: "running", to_state: "running", recorded_at: new Date(at).toISOString() },
 });
 
-/** As the machine writes them, for more rounds than a run without a store gets to. */
+/** The rows as the machine writes them, for more rounds than a run without a store gets to. */
 const ROUNDS: readonly Row[] = [
   row(1, "step.started", "loop"),
   ...Array.from({ length: 1_800 }, (_, nth) =>

@@ -63,7 +63,7 @@ export interface CommittedBy<Run> {
   readonly writes: readonly Write[];
   readonly sends: readonly Send[];
   readonly context: RunContext;
-  /** Of the version that the run is of after it. */
+  /** The program of the version that the run is of afterwards. */
   readonly program: Program;
 }
 

@@ -125,7 +125,7 @@ export class BothStores {
     await this.sql`update events set published_at = ${now} where id = any(${[...ids]}::text[]::uuid[])`;
   }
 
-  /** As the committer: a key that exists already is a loss. */
+  /** Commits as the committer does: a key that exists already is a loss. */
   private async inPostgres(group: readonly RunCommit[]): Promise<ReadonlySet<string>> {
     try {
       return await commitRuns(this.sql, group.map(encodeRun));

@@ -27,7 +27,7 @@ const MORE_PAGES = 4;
 /** Dead rows that are not removed yet, because another session may see them, are read once more. A walk reads hundreds of times as many. */
 const MORE_ROWS = 3;
 
-/** Of each, how many plain statements there may be: without any, all groups are written by the general one. */
+/** How many plain statements there may be in each round: without any, all groups are written by the general one. */
 const PLANNED = [
   ["are planned before the first row", "select", undefined],
   ["are planned after an analysis of nearly empty tables", "analyze", undefined],

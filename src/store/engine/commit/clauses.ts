@@ -11,10 +11,10 @@ import { type ColumnType, RELATIONS, type Relation, RUN_COLUMNS } from "../../..
 import { ANNOUNCED_FROM_MEMORY_SECONDS } from "../events.js";
 
 /** The FROM item of each relation: `unnest(…) as name(columns)`. */
-export type From = Readonly<Record<Relation, string>>;
+type From = Readonly<Record<Relation, string>>;
 
 /** The condition that the run in this column has won. In the plain statement all have. */
-export type Won = (column: string) => string;
+type Won = (column: string) => string;
 
 /** One CTE of a statement: `name as (…)`. */
 export type Clause = (from: From, won: Won) => string;
