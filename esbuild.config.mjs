@@ -14,7 +14,7 @@ const CONSOLE = "dist/console";
 const PROGRAMS = ["src/main.ts", "src/trial/entry.ts"];
 
 /** Tests plant faults in these. */
-const PLANTED = ["src/run/unit.ts", "src/run/starter.ts"];
+const PLANTED = ["src/run/resident.ts", "src/run/starter.ts"];
 
 /** Packages that read files of their own folder at run time. They are bundled, and find their folder in node_modules. */
 const WITH_FILES = [

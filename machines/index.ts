@@ -3,7 +3,7 @@
 export type { Problem } from "./attribute/findings.js";
 export { tenantName } from "./attribute/kinds.js";
 export { Suggestions } from "./attribute/suggestion.js";
-export * from "./chart/actor.js";
+export { ChartMismatch, movedActor, type RunActor, startActor } from "./chart/actor.js";
 export { ChartGraph, statePathOf } from "./chart/graph.js";
 export { mermaidOf } from "./chart/mermaid.js";
 export * from "./chart/program.js";
@@ -29,6 +29,14 @@ export * from "./messages/audit.js";
 export * from "./messages/command.js";
 export * from "./messages/fact.js";
 export * from "./messages/owed.js";
+export {
+  type ColumnType,
+  RELATIONS,
+  type Relation,
+  type Row,
+  type Rows,
+  RUN_COLUMNS,
+} from "./messages/relations.js";
 export type { Decided, Decision, Transition, VersionOf } from "./messages/transition.js";
 export { type Published, versionFact } from "./migrate/move.js";
 export { type Mock, type MockError, type Mocks, readMocks } from "./rehearsal/mocks.js";
@@ -74,6 +82,5 @@ export * from "./values/text.js";
 export * from "./values/time.js";
 export * from "./values/uuid.js";
 export { WeightedCache } from "./values/weighted-cache.js";
-export { FoldedRows } from "./writes/folded.js";
-export { type ColumnType, RELATIONS, type Relation, type Row, type Rows } from "./writes/relations.js";
 export * from "./writes/run-row.js";
+export * from "./writes/unit.js";

@@ -48,7 +48,7 @@ const MACHINE_LAYERS: Readonly<Record<string, number>> = {
   attribute: 4,
   rule: 5,
   trigger: 5,
-  writes: 5,
+  writes: 7,
   messages: 6,
   steps: 7,
   chart: 8,

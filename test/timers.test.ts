@@ -8,7 +8,7 @@ import { packageRoot } from "../src/config/package.js";
 const SRC = join(packageRoot(), "src");
 const LONGEST_MS = 2 ** 31 - 1;
 
-/** By what bounds them: the file and the delay as it is written. */
+/** Timers by what bounds them: the file and the delay as it is written. */
 const BOUNDED: Readonly<Record<string, readonly string[]>> = {
   "a constant of the room, or the option of a test": [
     "api/http/receive.ts: bounds.stallMs",
@@ -19,8 +19,8 @@ const BOUNDED: Readonly<Record<string, readonly string[]>> = {
     "console/run/use-tree.tsx: AGAIN_MS / 4",
     "dispatch/grpc/stream.ts: limits.helloMs",
     "dispatch/grpc/stream.ts: this.limits.stallMs",
-    "dispatch/grpc/streams.ts: limits.tickMs",
-    "dispatch/grpc/streams.ts: graceMs",
+    "dispatch/grpc/carrier.ts: limits.tickMs",
+    "dispatch/grpc/carrier.ts: graceMs",
     "dispatch/push/carrier.ts: limits.tickMs",
     "dispatch/relay/demand.ts: this.options.limits.demandGatherMs",
     "dispatch/relay/relay.ts: limits.tickMs",
@@ -66,7 +66,7 @@ const BOUNDED: Readonly<Record<string, readonly string[]>> = {
   LONGEST_TIMER_MS: ["sdk/timer.ts: part", "sdk/worker/executor.ts: interval"],
 };
 
-/** Of sockets, not timers. */
+/** The methods of sockets that have the names of timers. */
 const OTHERS = /(?:raw|socket)\.$/;
 const CALLS = /\b(setTimeout|setInterval|AbortSignal\.timeout|delay)\(/g;
 
@@ -88,7 +88,7 @@ function timersOf(path: string): Timer[] {
   });
 }
 
-/** As they are written, from the place behind the parenthesis. */
+/** The arguments as they are written, from the place behind the parenthesis. */
 function argumentsOf(text: string, from: number): string[] {
   const found: string[] = [];
   let [depth, begin, quote] = [1, from, ""];
@@ -130,7 +130,7 @@ describe("a timer of the sources", () => {
   });
 });
 
-/** Of a constant that the file itself has as a number. */
+/** The value of a constant that the file itself has as a number. */
 function constantOf(file: string, name: string): string {
   const text = readFileSync(join(SRC, file), "utf8");
   return new RegExp(`const ${name} = ([\\d_]+);`).exec(text)?.[1] ?? "";

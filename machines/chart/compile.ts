@@ -6,8 +6,8 @@ import type { RunContext } from "../state/context.js";
 import type { WorkflowPlan } from "../steps/plan.js";
 import type { StepPlan } from "../steps/step.js";
 import type { Slices } from "../values/slices.js";
+import { RunLogic } from "./actor.js";
 import { pausedKey, stateKey } from "./labels.js";
-import { RunLogic } from "./logic.js";
 import type { Program } from "./program.js";
 import { type Chart, type ChartEdges, type ChartState, publishedChart, reachedEdges } from "./published.js";
 

@@ -2,7 +2,7 @@
 
 import type { AnyStateMachine } from "xstate";
 import type { WorkflowPlan } from "../steps/plan.js";
-import type { RunLogic } from "./logic.js";
+import type { RunLogic } from "./actor.js";
 import type { Chart } from "./published.js";
 
 export interface Program extends WorkflowPlan {

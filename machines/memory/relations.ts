@@ -4,8 +4,8 @@
 // All conditions are looked at before anything is written, and the relations are applied in the order of WRITTEN: a statement of Postgres does
 // not see the rows that it inserts, so rows are changed before others are added.
 
+import { type Relation, type Row, RUN_COLUMNS } from "../messages/relations.js";
 import type { RunId } from "../values/ids.js";
-import type { Relation, Row } from "../writes/relations.js";
 import { keyOf, type RunRow, type Tables, type TicketRow, type UndoRow } from "./tables.js";
 
 interface Written<Of extends Relation> {
@@ -31,7 +31,7 @@ export const WRITTEN: { readonly [Of in Relation]: Written<Of> } = {
   run_update: { ...deciding, write: updateRun },
   confirm: { ...deciding, write: () => {} },
   new_run: { by: ({ id }) => id, write: createRun },
-  // The claims and promises of fences.ts.
+  // The claims and promises of a commit.
   promise: {
     by: byRun,
     write: promiseSignal,
@@ -155,21 +155,14 @@ function updateRun({ runs }: Tables, row: Row<"run_update">): void {
   if (!run) return;
   run.revision++;
   run.fence = row.fence;
-  run.state = row.state;
-  run.step = row.step;
-  run.last_seq = row.last_seq;
-  run.last_event_at = row.last_event_at;
-  run.terminal_at = row.terminal_at;
-  run.review = row.review;
-  run.awaited_signal = row.awaited_signal;
-  run.paused_reason = row.paused_reason;
-  run.record = row.record;
-  if (row.set_call) run.call = row.call;
-  if (row.set_frames) run.frames = row.frames;
-  if (row.set_items) run.items = row.items;
-  run.output = row.output;
+  for (const column of RUN_COLUMNS.changing) copy(row, run, column);
+  for (const column of RUN_COLUMNS.rare) if (row[`set_${column}`]) copy(row, run, column);
   run.version = row.version ?? run.version;
   run.definition_id = row.definition_id ?? run.definition_id;
+}
+
+function copy<Column extends keyof RunRow>(from: Readonly<Pick<RunRow, Column>>, to: RunRow, column: Column): void {
+  to[column] = from[column];
 }
 
 /** The run is no longer free for another signal, and what it is deciding now is lost (law 9). */

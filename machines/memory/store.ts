@@ -4,21 +4,16 @@
 import type { Answer } from "../messages/command.js";
 import type { Fetched } from "../messages/fact.js";
 import type { PublishedEvent } from "../messages/owed.js";
+import type { Relation, Row, Rows } from "../messages/relations.js";
 import type { RunIdentity } from "../state/identity.js";
 import { asRunId, type RunId } from "../values/ids.js";
 import type { Json, JsonObject } from "../values/json.js";
-import type { Relation, Row, Rows } from "../writes/relations.js";
 import type { RunColumns, StoredIdentity } from "../writes/run-row.js";
+import type { RunCommit } from "../writes/unit.js";
 import { type ReadOptions, readFact, type StoreNeed } from "./facts.js";
 import { announce, grantSlots } from "./messages.js";
 import { type Moment, ORDER, WRITTEN } from "./relations.js";
 import { isWaitingFor, keyOf, type RunRow, type RunStart, Tables } from "./tables.js";
-
-/** A run's share of a commit: one row of `run_update`, `confirm` or `new_run` decides whether it wins. */
-export interface StoreCommit {
-  readonly runId: RunId;
-  readonly rows: Rows;
-}
 
 /** The place of a run in its history, which the next commit is based on. */
 export interface RunPlace {
@@ -45,7 +40,7 @@ export class MemoryStore {
   readonly newFence = (): string => String(++this.fences);
 
   /** Writes the commit, or nothing of it. False: the run has lost. */
-  commit(commit: StoreCommit): boolean {
+  commit(commit: RunCommit): boolean {
     const { tables, clock } = this;
     const { rows } = commit;
     const winners = this.winners(commit);
@@ -59,7 +54,7 @@ export class MemoryStore {
   }
 
   /** The run, and the runs that it creates, whose rows are written. Empty: it loses. */
-  private winners({ runId, rows }: StoreCommit): ReadonlySet<string> {
+  private winners({ runId, rows }: RunCommit): ReadonlySet<string> {
     const winners = new Set<string>();
     if (!this.wins(runId, rows)) return winners;
     const created = (rows.new_run ?? []).filter(({ id }) => !this.tables.runs.has(id)).map(({ id }) => id);
@@ -68,7 +63,7 @@ export class MemoryStore {
     return winners;
   }
 
-  /** The conditions of the commit statement: src/store/engine/commit/fences.ts. */
+  /** The conditions of the commit statement: src/store/engine/commit/clauses.ts. */
   private wins(runId: RunId, rows: Rows): boolean {
     const { runs, run_commands } = this.tables;
     const run = runs.get(runId);
@@ -156,7 +151,7 @@ export class MemoryStore {
     };
   }
 
-  /** As the function `kept_variables` of Postgres. The manifest is the format of src/run/kept-scope.ts. */
+  /** As the function `kept_variables` of Postgres. The manifest is the format of src/run/unit-host.ts. */
   private keptVariables({ holder, manifest, manifest_hash }: Row<"scope">): JsonObject {
     const kept = (hash: string) => this.tables.kept_values.get(keyOf(holder, hash))?.value as Json;
     const { own, shared } = (manifest ?? kept(manifest_hash ?? "")) as {

@@ -1,8 +1,8 @@
 // The tables of the memory store: the rows that commits have written, by their keys. They have what decisions and loads need of the tables of
 // Postgres; leases, tries and counts of other processes are not there.
 
+import type { Row } from "../messages/relations.js";
 import type { RunId } from "../values/ids.js";
-import type { Row } from "../writes/relations.js";
 
 type StartColumn = "inputs" | "identity" | "request_hash";
 type KeyColumn = "scope" | "key" | "made_by";

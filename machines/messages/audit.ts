@@ -3,7 +3,7 @@
 import type { RunState } from "../state/lifecycle.js";
 import type { RunId } from "../values/ids.js";
 import type { JsonObject } from "../values/json.js";
-import type { Row } from "../writes/relations.js";
+import type { Row } from "./relations.js";
 
 export const AUDIT_TYPES = [
   "saga.started",
@@ -37,6 +37,12 @@ export interface AuditEvent {
   readonly actor: string;
   readonly metadata?: JsonObject;
   readonly at: number;
+}
+
+/** An audit event with its number, as committed. */
+export interface CommittedEvent extends AuditEvent {
+  readonly runId: RunId;
+  readonly seq: number;
 }
 
 /** `commandId`: the worker's answer that the event is the outcome of. */

@@ -7,8 +7,8 @@ import type { UndoEntry } from "../state/rollback.js";
 import { type SlotKey, type SlotRequest, slotTenant } from "../state/slot.js";
 import { type DispatchId, type RunId, shardNumber } from "../values/ids.js";
 import type { Json, JsonObject } from "../values/json.js";
-import type { Relation, Row } from "../writes/relations.js";
 import type { RunCommand } from "./command.js";
+import type { Relation, Row } from "./relations.js";
 
 /** A row that decisions write. Most are complete: the random tokens, and what is kept by its content, are the shell's. */
 export type Write =

@@ -1,6 +1,7 @@
 // A run's context as the rows of a commit, and back: the encoder, and its one decoder. Every store writes what is encoded here, and gives the
 // decoder the columns that it has read. The record, which is one of the columns, is state/record.ts.
 
+import type { RareColumn, Row } from "../messages/relations.js";
 import { pausedReason, type RunContext } from "../state/context.js";
 import type { RunIdentity } from "../state/identity.js";
 import { isTerminal, type RunState } from "../state/lifecycle.js";
@@ -8,10 +9,6 @@ import { FIRST_FORMAT, RECORD_FORMATS, type RecordFormats, type StoredRun } from
 import { awaitedSignal } from "../state/wait.js";
 import { type RunId, shardNumber } from "../values/ids.js";
 import type { Json, JsonObject } from "../values/json.js";
-import type { Row } from "./relations.js";
-
-/** Columns that are written only when they change. */
-export type RareColumn = "call" | "frames" | "items";
 
 /** What a commit knows of the run besides its context. */
 export interface RunUpdate {
@@ -196,6 +193,23 @@ export interface RunColumns {
   /** The names of variables that it has removed. */
   readonly gone: readonly string[] | null;
 }
+
+/** The columns of RunColumns that are in the run's own row: a statement that loads a run selects them. */
+export const LOADED_COLUMNS: readonly string[] = Object.keys({
+  ...{
+    id: 1,
+    state: 1,
+    current_step: 1,
+    requires_manual_review: 1,
+    record: 1,
+    call: 1,
+    output: 1,
+    frames: 1,
+    items: 1,
+  },
+  ...{ workflow_id: 1, version: 1, definition_id: 1, tenant_id: 1, business_key: 1, trigger_id: 1, started_at: 1 },
+  ...{ parent_run_id: 1, parent_step_id: 1, parent_branch_id: 1, parent_entry: 1, root_run_id: 1 },
+} satisfies Record<Exclude<keyof RunColumns, "identity" | "inputs" | "variables" | "inherited" | "gone">, 1>);
 
 /** The run that the columns are of. `decodeRun` makes its context. */
 export function storedRun(row: RunColumns): StoredRun {

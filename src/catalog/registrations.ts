@@ -18,7 +18,7 @@ interface Kept {
 export class Registrations {
   private tableState = "";
   private readonly kept = new Map<string, Kept>();
-  /** By `service.name`, the newest version first. */
+  /** The versions of each `service.name`, the newest first. */
   private readonly byName = new Map<string, readonly RegisteredAction[]>();
 
   constructor(private readonly sql: Sql) {}

@@ -15,14 +15,14 @@ const MAX_COMPILED_CHARS = 4 * 1024 * 1024;
 interface Known {
   readonly id: string;
   readonly version: number;
-  /** As text, which takes a tenth of what it is as objects: most nodes need few of all rules. */
+  /** The text, which takes a tenth of what it is as objects: most nodes need few of all rules. */
   readonly document: string;
 }
 
 export class RuleBook {
   private tableState = "";
   private known = new Map<string, Known>();
-  /** By id. Null: the rule does not compile. */
+  /** Compiled rules by id. Null: the rule does not compile. */
   private readonly compiled: WeightedCache<string, Rule | null>;
 
   constructor(
@@ -38,7 +38,7 @@ export class RuleBook {
     return known && (this.compiledOf(ruleId, known) ?? undefined);
   }
 
-  /** Of what is compiled, in characters of its documents. */
+  /** The size of what is compiled, in characters of its documents. */
   get compiledChars(): number {
     return this.compiled.weight;
   }

@@ -85,7 +85,7 @@ export class Core {
   /** What workers report to. */
   private publicUrl: string;
   private nodeLossUntil = performance.now() + NODE_LOSS_MS;
-  /** As above, but only of a node that this one has seen go. */
+  /** The same for a node that this one has seen go. */
   private seenLossUntil = 0;
 
   constructor(
@@ -187,7 +187,7 @@ export class Core {
     const { runtime, placement, slots, suspicion } = this;
     return new Starter({
       ...{ sql, clock, scheduler, catalog, schemas, lastWords, runtime, slots, gate: suspicion.gate },
-      ...{ slotRoom: config.capacity.slotRoom, outgoing: runtime.outgoing },
+      slotRoom: config.capacity.slotRoom,
       newShard: () => placement.anyOfMine(),
       startupVariables: ({ tenantId }) => startupVariablesOf(tenantId, tenants, startupProvider),
     });

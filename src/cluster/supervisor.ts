@@ -13,9 +13,9 @@ export interface SupervisorTimes {
   readonly longestPause: number;
   /** A node that served this long did not die of its start: the next pause is the shortest again. */
   readonly steady: number;
-  /** From the fork to readiness. */
+  /** The time from the fork to readiness. */
   readonly start: number;
-  /** From the request to stop to the end. */
+  /** The time from the request to stop to the end. */
   readonly stop: number;
   /** A node that sends nothing for this long is unresponsive. */
   readonly silence: number;

@@ -3,11 +3,10 @@
 
 import type { ActionCall, Answer, Dispatch, DispatchId, RunCommand, RunId } from "../../machines/index.js";
 import type { CommandOptions } from "../run/ports.js";
-import type { ActionName } from "./action-name.js";
 import type { FairQueue, Pool } from "./fair-queue.js";
 import type { AwayDestination } from "./push/destinations.js";
 import type { Ask, Tell } from "./relay/messages.js";
-import type { ConnectedWorker, DispatchHolder, Obstacle } from "./workers.js";
+import type { ActionName, ConnectedWorker, DispatchHolder, Obstacle } from "./workers.js";
 
 export type TransportName = ActionCall["transport"];
 

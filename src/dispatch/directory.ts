@@ -2,7 +2,6 @@
 // asked, and keeps nothing but the last answers, for a moment. No call is dispatched by what it says.
 import { type DispatchId, isObject, type JsonObject } from "../../machines/index.js";
 import type { Bus } from "../bus/bus.js";
-import { versionedAction } from "./action-name.js";
 import { ExpiringMap } from "./expiring-map.js";
 import type { DispatchLimits } from "./limits.js";
 import type { Ownership } from "./ownership.js";
@@ -17,6 +16,7 @@ import type {
   WorkerReport,
   Workers,
 } from "./workers.js";
+import { versionedAction } from "./workers.js";
 
 /** What the dispatcher of this node knows. */
 export interface LocalWorkers {

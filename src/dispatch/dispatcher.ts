@@ -7,7 +7,6 @@ import type { Bus } from "../bus/bus.js";
 import { overloaded } from "../errors.js";
 import type { Log } from "../log.js";
 import type { CommandOptions, Dispatcher, Runs } from "../run/ports.js";
-import type { ActionName } from "./action-name.js";
 import type { AwayFrom, Carrier, CarrierHost, CreditWaiter, Reservation, TransportName } from "./carrier.js";
 import { type LocalWorkers, WorkerDirectory } from "./directory.js";
 import { FairQueue } from "./fair-queue.js";
@@ -15,7 +14,7 @@ import type { DispatchLimits } from "./limits.js";
 import { Offers, type OffersHost, QueuedCall } from "./offers.js";
 import type { Ownership } from "./ownership.js";
 import { type DispatchAsk, isDirectoryAsk, type Tell } from "./relay/messages.js";
-import type { CalledAction, ConnectedWorker, DispatchHolder, Obstacle, WaitingAction } from "./workers.js";
+import type { ActionName, CalledAction, ConnectedWorker, DispatchHolder, Obstacle, WaitingAction } from "./workers.js";
 
 export interface CallDispatcherOptions {
   readonly nodeId: string;

@@ -1,7 +1,7 @@
 // A fair queue for credit: first come, first served within an action, and the actions of a service take turns. Where credit is that of a
 // pool and not of a service, the actions and pools of a group take turns. It has no timer and no limit: its users decide how many
 // items may wait, and for how long.
-import { type ActionName, versionedAction } from "./action-name.js";
+import { type ActionName, versionedAction } from "./workers.js";
 
 /** The items of one action and one node. */
 interface Row<T> {

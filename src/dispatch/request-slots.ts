@@ -1,7 +1,6 @@
 // Slots for requests under way, shared so that slow servers hold up only the work that waits for them. A host has at
 // most a fixed number. A sharer (a workflow, a receiver) may take a slot while it has fewer than are free: alone it gets
 // half of them, n busy ones get 1/(n+1) each, and a sharer that comes new finds some.
-import { Tally } from "./tally.js";
 
 export interface Holder {
   readonly host: string;
@@ -34,5 +33,20 @@ export class RequestSlots {
     this.taken--;
     this.takenByHost.add(host, -1);
     if (sharer !== undefined) this.takenBySharer.add(sharer, -1);
+  }
+}
+
+/** Counts by name. A name whose count is back at nothing takes no room. */
+export class Tally {
+  private readonly counts = new Map<string, number>();
+
+  of(name: string): number {
+    return this.counts.get(name) ?? 0;
+  }
+
+  add(name: string, change: 1 | -1): void {
+    const sum = this.of(name) + change;
+    if (sum > 0) this.counts.set(name, sum);
+    else this.counts.delete(name);
   }
 }

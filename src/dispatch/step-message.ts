@@ -1,13 +1,21 @@
 // A dispatch as the message that its worker gets: the members of worker.proto's ExecuteStep, in protobuf over gRPC and as JSON
 // otherwise. Names and meanings must never change.
 import type { Dispatch } from "../../machines/index.js";
-import type { ExecuteStep } from "../sdk/protocol/index.js";
+import { type ExecuteStep, MAX_UINT32 } from "../sdk/protocol/index.js";
 
-/**
- * `remainingMs` is the time that is left to the deadline: the only member that differs when a dispatch is sent again. Times are whole, and
- * may be longer than the worker protocol can say: see grpc/execute-step.ts.
- */
-export function stepMessage(dispatch: Dispatch, remainingMs: number): Omit<ExecuteStep, "inputs_json"> {
+/** The message over gRPC. `remainingMs`: the time that is left to the deadline. */
+export function executeStep(dispatch: Dispatch, remainingMs: number): ExecuteStep {
+  const { timeout_ms, heartbeat_timeout_ms, ...message } = stepMessage(dispatch, remainingMs);
+  return {
+    ...message,
+    timeout_ms: Math.min(timeout_ms, MAX_UINT32),
+    heartbeat_timeout_ms: Math.min(heartbeat_timeout_ms, MAX_UINT32),
+    inputs_json: Buffer.from(JSON.stringify(dispatch.call.inputs)),
+  };
+}
+
+/** `remainingMs` is the only member that differs when a dispatch is sent again. Times are whole, and may be longer than protobuf can say. */
+function stepMessage(dispatch: Dispatch, remainingMs: number): Omit<ExecuteStep, "inputs_json"> {
   const { call } = dispatch;
   return {
     dispatch_id: dispatch.dispatchId,

@@ -1,6 +1,14 @@
 // What all nodes of the cluster know of workers and of the calls that wait for one: the port that the API asks. It is filled by directory.ts.
 import type { ActionCall, DispatchId } from "../../machines/index.js";
 
+/** The name by which calls and workers meet: one version of an action of a service. */
+export type ActionName = Pick<ActionCall, "service" | "action" | "version">;
+
+/** "charge@1": how a worker names one version of an action. */
+export function versionedAction({ action, version }: Pick<ActionName, "action" | "version">): string {
+  return `${action}@${version}`;
+}
+
 /** An action as calls name it. */
 export type CalledAction = Pick<ActionCall, "service" | "action" | "version" | "transport">;
 

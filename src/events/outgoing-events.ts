@@ -1,10 +1,11 @@
 // The events that a run owes to RabbitMQ, as rows of its commit: those that its steps emit, and those of its lifecycle. They are published
 // after the commit, by event-publisher.ts; without a broker, or with the setting off, there is no row.
 import {
-  type AuditEvent,
   beginningOf,
+  type CommittedEvent,
   isTerminal,
   type JsonObject,
+  type Publishable,
   type Row,
   type RunIdentity,
   type RunState,
@@ -17,22 +18,15 @@ export interface OutgoingEvents {
   readonly lifecycle: boolean;
 }
 
-/** An audit event with its number. */
-type NumberedEvent = AuditEvent & { readonly seq: number };
-
-/** What of a transition can be published, in its order: emitted events, and audit rows that change the state of the run. */
-export type Publishable = Row<"published_event"> | NumberedEvent;
-
 const MAX_MESSAGE_CHARS = 1_000;
 
 /** The rows that a run owes for them. `from`: the run whose commit has them, if it is another one: the parent that creates the run. */
 export function outgoingRows(
   run: RunIdentity,
   publishable: readonly Publishable[],
-  outgoing: OutgoingEvents | undefined,
+  outgoing: OutgoingEvents,
   from = run.id,
 ): Row<"outgoing_event">[] {
-  if (!outgoing) return [];
   const of = { from_run: from, run_id: run.id, shard: shardOf(run.id) };
   return publishable.flatMap((each): Row<"outgoing_event">[] => {
     if ("topic" in each) return outgoing.emitted ? [{ ...of, id: each.id, topic: undefined, payload: undefined }] : [];
@@ -42,7 +36,7 @@ export function outgoingRows(
 }
 
 /** A branch or an item is a part of its run, and a dry run touches nothing outside: neither has a lifecycle that others see. */
-function lifecycleOf(run: RunIdentity, event: NumberedEvent) {
+function lifecycleOf(run: RunIdentity, event: CommittedEvent) {
   const state = lifecycleState(event);
   if (state === undefined || run.family || run.dryRun) return undefined;
   // Both names are formats: consumers bind to the topic, and recognise a repeat by the id, which is that of the audit row.
@@ -51,13 +45,13 @@ function lifecycleOf(run: RunIdentity, event: NumberedEvent) {
 }
 
 /** A pause is not told of: a run may pause at every step. */
-function lifecycleState({ type, from, to }: NumberedEvent): RunState | "started" | undefined {
+function lifecycleState({ type, from, to }: CommittedEvent): RunState | "started" | undefined {
   if (type === "saga.started") return "started";
   return from !== to && (to === "compensating" || isTerminal(to)) ? to : undefined;
 }
 
 /** Neither inputs nor output: they may be large, or for few eyes. Members may be added. */
-function lifecyclePayload(run: RunIdentity, { to, at, seq, metadata }: NumberedEvent): JsonObject {
+function lifecyclePayload(run: RunIdentity, { to, at, seq, metadata }: CommittedEvent): JsonObject {
   const { id, workflowId, version, businessKey, tenantId, triggerId, parentRunId } = run;
   const optional = {
     business_key: businessKey,

@@ -1,7 +1,7 @@
 // An audit event as clients see it, made from an event that this process committed. An event that is read back from the
 // database looks the same (store/lists/history.ts).
+import type { CommittedEvent } from "../../machines/index.js";
 import { eventId } from "../ids.js";
-import type { CommittedEvent } from "../run/ports.js";
 import type { EventItem } from "../store/lists/history.js";
 import { present } from "../store/lists/item.js";
 

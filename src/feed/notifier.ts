@@ -2,9 +2,8 @@
 // Hints that do not fit or cannot be sent are dropped; their watchers find the events by polling.
 
 import type { Sql } from "postgres";
-import type { RunId } from "../../machines/index.js";
+import type { CommittedEvent, RunId } from "../../machines/index.js";
 import type { Logger } from "../log.js";
-import type { CommittedEvent } from "../run/ports.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import { channelOf, encodeHint, type Reached } from "./hint.js";
 import { eventItem } from "./item.js";

@@ -66,7 +66,7 @@ interface Sample {
 
 export class WorkflowMetrics {
   private readonly families = new Map<string, Family>();
-  /** Of all families: another family with one of them would look like a part of the first. */
+  /** The sample names of all families: another family with one of them would look like a part of the first. */
   private readonly sampleNames = new Set<string>();
   private series = 0;
   private readonly loggedAt = new Map<DropReason, number>();

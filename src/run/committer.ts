@@ -1,13 +1,14 @@
 // The group commit: collects what all runs of this node have ready while earlier commits are in flight, and writes it in one
 // statement. It reports for each run whether its commit won. The reaction to a loss is the resident's matter.
+
 import { setTimeout as delay } from "node:timers/promises";
 import type { Sql } from "postgres";
+import type { RunCommit } from "../../machines/index.js";
 import { overloaded } from "../errors.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
 import { backoff } from "../sdk/backoff.js";
 import { type EncodedRun, encodeRun, encodeSlices, isLarge } from "../store/engine/commit/encoding.js";
-import type { RunCommit } from "../store/engine/commit/run-commit.js";
 import { commitRuns } from "../store/engine/commit/statement.js";
 import { sqlStateOf } from "../store/engine/failure.js";
 import { FairScheduler } from "../work/fair-scheduler.js";

@@ -1,10 +1,10 @@
 // Effects: what leaves a run, after its commit: its events go to their listener, dispatches to workers, commands to other runs, posts to their
 // couriers. Each send is owed by a durable row, so the poll recovers any that are lost here.
 
-import type { FencedChild, RunContext, RunId, Send } from "../../machines/index.js";
+import type { CommittedEvent, FencedChild, RunContext, RunId, Send } from "../../machines/index.js";
 import type { SlotKeeper } from "../concurrency/slot-granter.js";
 import type { EventAnnouncer } from "../events/announcer.js";
-import type { CommitListener, CommittedEvent, Couriers, Dispatcher } from "./ports.js";
+import type { CommitListener, Couriers, Dispatcher } from "./ports.js";
 
 /** The other nodes of the service. Each continues its own runs after this node has carried out a command for them. */
 export interface PeerNodes {

@@ -149,7 +149,7 @@ export class FactSource {
     };
   }
 
-  /** As for a start: published, and for this tenant. */
+  /** The version must be published, and for this tenant, as for a start. */
   private async version(
     { workflowId, tenantId }: RunIdentity,
     { version }: Extract<Need, { kind: "version" }>,

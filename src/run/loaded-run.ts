@@ -1,9 +1,11 @@
-// A loaded run: its actor in memory, as of one revision of its row. It is restored from the store, or built for a run that was
-// just created here. Its next steps are resident.ts.
+// A loaded run: its actor in memory, as of one revision of its row, and what is known of its undo list. It is restored from the store, or
+// built for a run that was just created here. Its next steps are resident.ts.
 
 import type { Sql } from "postgres";
 import {
   decodeRun,
+  type Fetched,
+  firstWake,
   movedActor,
   type Program,
   type RecordFormats,
@@ -14,13 +16,12 @@ import {
   startActor,
   type Transition,
   UnreadableRecord,
+  type Write,
 } from "../../machines/index.js";
 import type { Catalog } from "../catalog/catalog.js";
 import { Unreadable } from "../errors.js";
-import { loadRun } from "../store/engine/load.js";
+import { loadRun, type OwedEntries } from "../store/engine/load.js";
 import { asRevision, type Revision } from "../store/engine/revision.js";
-import { firstWake } from "./new-run.js";
-import { OwedUndos } from "./owed-undos.js";
 
 export interface LoadedRun {
   actor: RunActor;
@@ -89,4 +90,41 @@ export function createdRun(
     owedUndos: new OwedUndos(),
     wake: stored ? firstWake(context) : null,
   };
+}
+
+const NONE: OwedEntries = { entries: [], complete: false };
+
+/**
+ * The undo entries that one read has brought, for a run in memory that works them off: its next undo then needs no read, and can be dispatched in
+ * the commit that records the one before. The store is right: entries are dropped with the actor, and with every other change of the list.
+ */
+export class OwedUndos {
+  private since = 0;
+  private owed = NONE;
+
+  /** Entries of the step entries after `since`, newest first. */
+  keep(since: number, owed: OwedEntries): void {
+    this.since = since;
+    this.owed = owed;
+  }
+
+  /** What a decision may know of the list. */
+  get facts(): Pick<Fetched, "undo"> {
+    const { entries, complete } = this.owed;
+    const [newest] = entries;
+    return newest || complete ? { undo: { since: this.since, newest: newest ?? null } } : {};
+  }
+
+  /** The transition with these writes was applied to the actor. */
+  apply(writes: readonly Write[]): void {
+    for (const write of writes) if (write.to.startsWith("undo_")) this.owed = this.without(write);
+  }
+
+  /** Only the newest entry is worked off. */
+  private without({ to, row }: Write): OwedEntries {
+    const { entries, complete } = this.owed;
+    const [newest, ...rest] = entries;
+    const settled = to === "undo_settled" && row.ordinal === newest?.ordinal;
+    return settled ? { entries: rest, complete } : NONE;
+  }
 }

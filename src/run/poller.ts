@@ -20,8 +20,7 @@ import { WorkLoop } from "../work/loop.js";
 import { canQuarantine, type Gate, type Judge, type SuspectRow, type SuspectRun } from "./judge.js";
 import { Leases, type WorkEnd } from "./leases.js";
 import type { Couriers, Dispatcher } from "./ports.js";
-import type { Residents } from "./residents.js";
-import type { Runtime } from "./runtime.js";
+import type { Residents, Runtime } from "./runtime.js";
 
 const INTERVAL_MS = 500;
 /** A row that was taken in vain more often than this is suspected. The death of one node makes no suspects of all that it had. */

@@ -3,7 +3,7 @@
 import type {
   ActionCall,
   AnswerTo,
-  AuditEvent,
+  CommittedEvent,
   Dispatch,
   DispatchId,
   JsonObject,
@@ -96,12 +96,6 @@ export interface Courier {
 
 /** Couriers by the kind of the row. `action` is not a kind here: the run itself repeats its dispatch of an action. */
 export type Couriers = Readonly<Record<string, Courier | undefined>>;
-
-/** An audit event with its number, as committed. */
-export interface CommittedEvent extends AuditEvent {
-  readonly runId: RunId;
-  readonly seq: number;
-}
 
 /** Called after every commit. Must not throw, must not wait. `after`: the run as it was committed, where it is at hand. */
 export type CommitListener = (runId: RunId, events: readonly CommittedEvent[], after?: RunContext) => void;

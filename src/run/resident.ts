@@ -4,23 +4,32 @@
 
 import {
   type Answer,
+  type CommittedEvent,
+  confirmation,
   type Decision,
+  type DispatchId,
   decide,
   type Fetched,
   isReady,
   isRefusal,
   isTerminal,
   type Need,
+  namesItsDispatch,
+  owesLook,
+  type ReceivedCommand,
   type RunCommand,
+  type RunCommit,
   type RunContext,
   type RunId,
+  startWith,
+  Unit,
+  type UnitHost,
   wakeAt,
 } from "../../machines/index.js";
 import type { Clock } from "../clock.js";
 import { conflict, internal, notFound, overloaded } from "../errors.js";
-import type { OutgoingEvents } from "../events/outgoing-events.js";
+import { uuidv7 } from "../ids.js";
 import type { Metrics } from "../metrics/index.js";
-import type { RunCommit } from "../store/engine/commit/run-commit.js";
 import { isStoreAway } from "../store/engine/failure.js";
 import type { RecordedAnswer } from "../store/engine/load.js";
 import { nextRevision } from "../store/engine/revision.js";
@@ -30,11 +39,51 @@ import type { Effects } from "./effects.js";
 import type { FactSource } from "./facts.js";
 import type { LastWords } from "./judge.js";
 import { applyTo, type LoadedRun } from "./loaded-run.js";
-import { type Begun, Mailbox, type QueuedCommand } from "./mailbox.js";
-import { type Start, startWith } from "./new-run.js";
-import type { CommittedEvent, Dispatcher } from "./ports.js";
-import { owesLook } from "./run-rows.js";
-import { confirmation, namesItsDispatch, type RecordOf, Unit } from "./unit.js";
+import type { Dispatcher } from "./ports.js";
+import type { Start } from "./starter.js";
+
+/** A command on its way to a run, with the callbacks that answer its caller. */
+export interface QueuedCommand extends ReceivedCommand {
+  /** The poll has leased the run's wake row for it. The next commit gives the row its due time, and no tries. */
+  readonly wakeLeased?: boolean;
+  /** Whether the run's last commit has won was not known: a dispatch that it owes may be with no node. */
+  readonly afterUnknown?: boolean;
+  /** The command is the first of a run whose start is not committed yet, and is told what became of that. */
+  readonly beginning?: Beginning;
+  readonly resolve: (answer: Answer) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * `won`: the run is durable, with its first steps. `lost`: it exists already, or its key is taken. `alone`: nothing is committed, and the start
+ * has to be committed without the first steps.
+ */
+export type Begun = "won" | "lost" | "alone";
+
+export interface Beginning {
+  readonly start: Start;
+  readonly settle: (begun: Begun) => void;
+}
+
+/** Commands whose repeat must be recognised get an id before the first try. The run's state recognises hints and offers. */
+export function commandId({ type }: RunCommand): string | undefined {
+  return REPEATABLE.has(type) ? uuidv7() : undefined;
+}
+
+const REPEATABLE: ReadonlySet<RunCommand["type"]> = new Set([
+  ...(["signal", "submit", "cancel", "result", "failure"] as const),
+  ...([
+    "pause",
+    "resume",
+    "retry_step",
+    "skip_step",
+    "fail",
+    "retry_undo",
+    "skip_undo",
+    "terminate",
+    "migrate",
+  ] as const),
+]);
 
 /** The parts of a node that its residents share. The runtime is one host; that of a trial makes the rows of a commit and goes no further. */
 export interface ResidentHost {
@@ -47,18 +96,15 @@ export interface ResidentHost {
   readonly residents: { keepIdle(runId: RunId, context: RunContext): void; remove(runId: RunId): void };
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, "commitConflicts" | "transitions">;
-  /** Of the event loop, which all residents share. */
+  /** The scheduler of the event loop, which all residents share. */
   readonly scheduler: Pick<FairScheduler, "compute" | "isFree" | "spent">;
   readonly lastWords?: LastWords;
   readonly stepsPerCommit: number;
-  /** Which events RabbitMQ gets. Absent: none. */
-  readonly outgoing?: OutgoingEvents;
+  readonly units: UnitHost;
   /** False: no timers. */
   readonly hints: boolean;
   /** A node died a moment ago, possibly because of one of its runs: a command is made durable before the run steps on. */
   readonly recentNodeLoss: boolean;
-  /** The record of a context, in a format that all live nodes read (law 13). */
-  readonly recordOf: RecordOf;
   isMine(runId: RunId): boolean;
   /** Undefined: there is no such run. */
   load(runId: RunId): Promise<LoadedRun | undefined>;
@@ -88,10 +134,14 @@ interface Taken {
   readonly missedAction: boolean;
 }
 
-interface Committed {
+/** A unit that grows, and what is given back if its commit is lost. */
+interface Growing {
   readonly loaded: LoadedRun;
   readonly unit: Unit;
-  readonly created?: CommittedEvent;
+  /** Dispatches that a worker's credit was reserved for. */
+  readonly reserved: DispatchId[];
+  /** Queued commands that share its commit: the ends of children that waited in the mailbox. */
+  readonly childEnds: QueuedCommand[];
 }
 
 export class Resident {
@@ -210,20 +260,21 @@ export class Resident {
     const decision = decided instanceof Promise ? await decided : decided;
     this.host.lastWords?.say(this.runId);
     if (decision.transitions.length === 0) return this.confirm(loaded, queued, decision);
-    const unit = new Unit(loaded.lastSeq, loaded.lastEventAt, this.host.outgoing);
-    this.apply(loaded, unit, decision);
+    const growing = this.newUnit(loaded);
+    const { unit } = growing;
+    this.apply(growing, decision);
     unit.recordAnswer(queued, decision.answer);
     let won = false;
     try {
-      if (this.mayStepOn(queued)) await this.stepOn(loaded, unit, first);
-      won = await this.submit(loaded, this.commitOf(loaded, unit));
+      if (this.mayStepOn(queued)) await this.stepOn(growing, first);
+      won = await this.submit(loaded, this.commitOf(growing));
     } finally {
-      if (!won) this.lost(unit);
+      if (!won) this.lost(growing);
     }
     if (!won) return undefined;
     loaded.revision = nextRevision(loaded.revision);
     loaded.fence = unit.fence;
-    this.committed({ loaded, unit });
+    this.committed(growing);
     // The command is answered by its own commit; the run's next steps have commits of their own.
     if (isReady(loaded.actor.context)) this.commandSelf({ type: "advance" });
     return decision.answer;
@@ -236,10 +287,10 @@ export class Resident {
    */
   private async begin(loaded: LoadedRun, start: Start): Promise<Begun> {
     this.suspect = start.key;
-    const unit = new Unit(loaded.lastSeq, loaded.lastEventAt, this.host.outgoing);
+    const growing = this.newUnit(loaded);
     let begun: Begun = "alone";
     try {
-      const commit = await this.firstSteps(loaded, unit);
+      const commit = await this.firstSteps(growing);
       const joined = commit && startWith(start.commit, commit);
       if (joined) begun = (await this.submit(loaded, joined, start.key)) ? "won" : "lost";
     } catch (error) {
@@ -248,29 +299,34 @@ export class Resident {
     } finally {
       this.suspect = this.runId;
       if (begun !== "won") {
-        this.lost(unit);
+        this.lost(growing);
         this.discard();
       }
     }
     if (begun !== "won") return begun;
-    this.committed({ loaded, unit, created: start.started });
+    this.committed(growing, start.started);
     if (isReady(loaded.actor.context)) this.commandSelf({ type: "advance" });
     return begun;
   }
 
   /** Undefined: the run cannot take a step yet. */
-  private async firstSteps(loaded: LoadedRun, unit: Unit): Promise<RunCommit | undefined> {
-    const decided = this.decide(loaded, { type: "advance" });
+  private async firstSteps(growing: Growing): Promise<RunCommit | undefined> {
+    const decided = this.decide(growing.loaded, { type: "advance" });
     const decision = decided instanceof Promise ? await decided : decided;
     this.host.lastWords?.say(this.suspect);
     if (decision.transitions.length === 0) return undefined;
-    this.apply(loaded, unit, decision);
-    await this.stepOn(loaded, unit, false);
-    return this.commitOf(loaded, unit);
+    this.apply(growing, decision);
+    await this.stepOn(growing, false);
+    return this.commitOf(growing);
   }
 
-  private commitOf(loaded: LoadedRun, unit: Unit): RunCommit {
-    return unit.toCommit(loaded, { now: this.host.clock.now(), recordOf: this.host.recordOf });
+  private newUnit(loaded: LoadedRun): Growing {
+    return { loaded, unit: new Unit(loaded, this.host.units), reserved: [], childEnds: [] };
+  }
+
+  private commitOf({ loaded, unit }: Growing): RunCommit {
+    const { revision, fence, wake, actor } = loaded;
+    return unit.toCommit({ context: actor.context, revision, fence, wake }, this.host.clock.now());
   }
 
   private async submit(loaded: LoadedRun, commit: RunCommit, key?: string): Promise<boolean> {
@@ -334,11 +390,12 @@ export class Resident {
    * theirs. The ends of children that wait in the mailbox join: many children end together, and a large foreach depends on one commit
    * for all of them. A replay goes without them, because an end that is recorded already would lose the commit each time.
    */
-  private async stepOn(loaded: LoadedRun, unit: Unit, withChildEnds: boolean): Promise<void> {
+  private async stepOn(growing: Growing, withChildEnds: boolean): Promise<void> {
+    const { loaded, unit } = growing;
     const { stepsPerCommit } = this.host;
     while (unit.transitions < stepsPerCommit && !unit.createsKeyedRun && this.turnLasts) {
-      if (withChildEnds && this.addChildEnd(loaded, unit)) continue;
-      const stepped = this.addStep(loaded, unit);
+      if (withChildEnds && this.addChildEnd(growing)) continue;
+      const stepped = this.addStep(growing);
       if (!stepped) return;
       if (stepped === true) continue;
       await this.host.facts.read(loaded.actor.context.run, stepped, loaded);
@@ -351,26 +408,28 @@ export class Resident {
   }
 
   /** Adds the next command, if it is the end of a child and can be decided at once. */
-  private addChildEnd(loaded: LoadedRun, unit: Unit): boolean {
+  private addChildEnd(growing: Growing): boolean {
+    const { loaded, unit, childEnds } = growing;
     const { next } = this.mailbox;
     if (next?.command.type !== "child" || unit.hasAnswerOf(next)) return false;
     const { decision } = this.decideAtOnce(loaded, next.command);
     if (!decision) return false;
     this.mailbox.removeNext();
-    unit.childEnds.push(next);
-    this.apply(loaded, unit, decision);
+    childEnds.push(next);
+    this.apply(growing, decision);
     unit.recordAnswer(next, decision.answer);
     return true;
   }
 
   /** Adds the run's own next step, or the offer of a free worker. A need: with that fact, the first undo shares the failure's commit. */
-  private addStep(loaded: LoadedRun, unit: Unit): boolean | Need {
+  private addStep(growing: Growing): boolean | Need {
+    const { loaded, unit, reserved } = growing;
     const { context } = loaded.actor;
     const offer = isReady(context) ? undefined : this.offerFor(context);
-    if (offer) unit.reserved.push(offer.dispatchId);
+    if (offer) reserved.push(offer.dispatchId);
     else if (!isReady(context)) return false;
     const { decision, need } = this.decideAtOnce(loaded, offer ?? { type: "advance" });
-    if (decision) this.apply(loaded, unit, decision);
+    if (decision) this.apply(growing, decision);
     else if (need?.kind === "undo" && !unit.changesUndoList) return need;
     return decision !== undefined;
   }
@@ -390,7 +449,7 @@ export class Resident {
     return decision && decision.transitions.length > 0 ? { decision } : {};
   }
 
-  private apply(loaded: LoadedRun, unit: Unit, { transitions }: Decided): void {
+  private apply({ loaded, unit }: Growing, { transitions }: Decided): void {
     for (const transition of transitions) {
       applyTo(loaded, transition);
       loaded.owedUndos.apply(transition.writes);
@@ -399,20 +458,20 @@ export class Resident {
   }
 
   /** Nothing remains of a lost commit: credit is given back, and the ends of children wait again. */
-  private lost({ reserved, childEnds }: Unit): void {
+  private lost({ reserved, childEnds }: Growing): void {
     for (const dispatchId of reserved) this.host.dispatcher.resolved(dispatchId);
     this.mailbox.putBack(childEnds);
   }
 
   /** `created`: the first event of a run that its first steps were committed with. */
-  private committed({ loaded, unit, created }: Committed): void {
+  private committed({ loaded, unit, childEnds }: Growing, created?: CommittedEvent): void {
     this.justLoaded = false;
     loaded.lastSeq = unit.seq;
     loaded.lastEventAt = unit.events.at(-1)?.at ?? loaded.lastEventAt;
     this.host.metrics.transitions.inc(unit.transitions);
     const events = created ? [created, ...unit.events] : unit.events;
     this.host.effects.afterCommit(this.runId, events, unit.sends, loaded.actor.context);
-    for (const end of unit.childEnds) this.mailbox.answer(end, { type: "advanced" });
+    for (const end of childEnds) this.mailbox.answer(end, { type: "advanced" });
   }
 
   /** A refusal or a no-op is a decision too: its revision is confirmed before it is answered (law 3). */
@@ -421,8 +480,10 @@ export class Resident {
     queued: QueuedCommand,
     { answer, owed = {} }: Decided,
   ): Promise<Answer | undefined> {
-    const { context } = loaded.actor;
-    const commit = confirmation({ ...loaded, context, queued, answer, owed }, this.host.clock.now());
+    const { actor, revision, fence, wake } = loaded;
+    const { context } = actor;
+    const unchanged = { context, revision, fence, wake, received: queued, answer, owed };
+    const commit = confirmation(unchanged, this.host.clock.now(), this.host.units);
     if (!(await this.submit(loaded, commit))) return undefined;
     this.host.effects.afterCommit(this.runId, [], owed.sends ?? []);
     if (queued.wakeLeased && owesLook(context)) await this.resendDispatch();
@@ -451,6 +512,80 @@ export class Resident {
     if (typeof wake !== "number") return undefined;
     const ahead = wake - host.clock.now();
     return ahead > TIMER_HORIZON_MS ? undefined : setTimeout(() => host.advance(runId), Math.max(1, ahead + 1)).unref();
+  }
+}
+
+/** Commands waiting for one run; one more is answered with 503. */
+const CAPACITY = 1_000;
+
+interface MailboxHandlers {
+  /** Carries out one command. A rejection is the caller's answer. */
+  readonly handle: (queued: QueuedCommand) => Promise<Answer>;
+  /** The mailbox is empty and nothing is being handled. */
+  readonly onIdle: () => void;
+}
+
+class Mailbox {
+  private readonly waiting: QueuedCommand[] = [];
+  private working = false;
+
+  constructor(private readonly handlers: MailboxHandlers) {}
+
+  get busy(): boolean {
+    return this.working || this.waiting.length > 0;
+  }
+
+  queue(queued: QueuedCommand): void {
+    if (this.waiting.length >= CAPACITY) return queued.reject(overloaded("the run's mailbox is full"));
+    this.waiting.push(queued);
+    if (!this.working) void this.work();
+  }
+
+  /** A command of the run to itself goes behind those that wait: a run that never rests still receives a cancel. */
+  queueOwn(command: RunCommand, reject: (error: unknown) => void): void {
+    this.waiting.push({ command, keep: false, resolve: () => {}, reject });
+  }
+
+  /** The command that is handled next; it stays in the mailbox. */
+  get next(): QueuedCommand | undefined {
+    return this.waiting[0];
+  }
+
+  /** Removes `next`: it is handled together with the current one. */
+  removeNext(): void {
+    this.waiting.shift();
+  }
+
+  /** Commands that were removed, but whose commit was lost, wait in front again. */
+  putBack(commands: readonly QueuedCommand[]): void {
+    this.waiting.unshift(...commands);
+  }
+
+  /**
+   * Answers a command that was carried out, and with it those that wait with the same inbox row: the poll brings again what has waited for
+   * long. Carried out once more, each would lose a commit, and the actor with it.
+   */
+  answer(queued: QueuedCommand, answer: Answer): void {
+    queued.resolve(answer);
+    const { inboxId } = queued;
+    if (inboxId === undefined) return;
+    for (const again of this.waiting.filter((other) => other.inboxId === inboxId)) {
+      this.waiting.splice(this.waiting.indexOf(again), 1);
+      again.resolve(answer);
+    }
+  }
+
+  private async work(): Promise<void> {
+    this.working = true;
+    for (let queued = this.waiting.shift(); queued; queued = this.waiting.shift()) {
+      try {
+        this.answer(queued, await this.handlers.handle(queued));
+      } catch (error) {
+        queued.reject(error);
+      }
+    }
+    this.working = false;
+    this.handlers.onIdle();
   }
 }
 

@@ -6,7 +6,6 @@ import type { Bus } from "../bus/bus.js";
 import { SagaError, Unreadable } from "../errors.js";
 import { type ShardId, shardOf } from "../ids.js";
 import type { LoadShedder } from "../work/load-shedder.js";
-import { commandId } from "./mailbox.js";
 import {
   type CommandAsk,
   type CommandReply,
@@ -16,6 +15,7 @@ import {
   refusedCommand,
 } from "./node-messages.js";
 import type { CommandOptions, Runs } from "./ports.js";
+import { commandId } from "./resident.js";
 import type { Runtime } from "./runtime.js";
 
 /** How long the owner has to answer before the command is carried out here. */

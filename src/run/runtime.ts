@@ -5,20 +5,21 @@ import {
   type Answer,
   type AnswerTo,
   type FencedChild,
+  measure,
   newRun,
   type QuarantineProof,
-  RECORD_FORMATS,
-  type RecordFormats,
   type RunCommand,
+  type RunContext,
   type RunId,
   type RunLimits,
   STANDARD_RUN_LIMITS,
+  startedEvent,
+  type UnitHost,
 } from "../../machines/index.js";
 import type { Clock } from "../clock.js";
 import type { SlotKeeper } from "../concurrency/slot-granter.js";
 import { overloaded, SagaError } from "../errors.js";
 import type { EventAnnouncer } from "../events/announcer.js";
-import type { OutgoingEvents } from "../events/outgoing-events.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
 import { type RecordedAnswer, repeatedAnswer } from "../store/engine/load.js";
@@ -28,19 +29,16 @@ import { Effects, type PeerNodes } from "./effects.js";
 import { type FactOptions, FactSource } from "./facts.js";
 import type { Gate, LastWords } from "./judge.js";
 import { createdRun, type LoadedRun, restoreRun } from "./loaded-run.js";
-import { type Beginning, type Begun, commandId, type QueuedCommand } from "./mailbox.js";
-import { createdByParent, type Start, type StartedRun } from "./new-run.js";
 import type { CommandOptions, CommitListener, Couriers, Dispatcher, Runs } from "./ports.js";
-import { Resident, type ResidentHost } from "./resident.js";
-import { Residents, type ResidentsOptions } from "./residents.js";
-import type { StartHost } from "./starter.js";
-import type { RecordOf } from "./unit.js";
+import { type Beginning, type Begun, commandId, type QueuedCommand, Resident, type ResidentHost } from "./resident.js";
+import type { Start, StartedRun, StartHost } from "./starter.js";
+import { type UnitOptions, unitHost } from "./unit-host.js";
 
 /** What the poll adds: the leased row that brings the command. `tried`: the poll has had it tried already. */
 type LocalOptions = CommandOptions &
   Pick<QueuedCommand, "inboxId" | "wakeLeased" | "afterUnknown"> & { readonly tried?: boolean };
 
-export interface RuntimeOptions extends Omit<FactOptions, "limits"> {
+export interface RuntimeOptions extends Omit<FactOptions, "limits">, UnitOptions {
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly committer: Committer;
@@ -51,15 +49,9 @@ export interface RuntimeOptions extends Omit<FactOptions, "limits"> {
   readonly announcer?: EventAnnouncer;
   /** Absent: slots wait for a granter's poll. */
   readonly slots?: SlotKeeper;
-  /** Which events RabbitMQ gets. Absent: none. */
-  readonly outgoing?: OutgoingEvents;
   readonly onCommit: CommitListener;
   readonly limits?: RunLimits;
   readonly stepsPerCommit: number;
-  /** The record format that is written: all live nodes read it (law 13). Absent: this node is alone. */
-  readonly recordFormat?: () => number;
-  /** A test's switch, for a node of another release. */
-  readonly formats?: RecordFormats;
   /** Absent: this node owns every run. */
   readonly peers?: PeerNodes;
   /** Whether a node died a moment ago. */
@@ -86,8 +78,8 @@ export class Runtime implements Runs, ResidentHost, StartHost {
   readonly scheduler: FairScheduler;
   readonly lastWords?: LastWords;
   readonly stepsPerCommit: number;
-  readonly outgoing?: OutgoingEvents;
   readonly hints: boolean;
+  readonly units: UnitHost;
   readonly facts: FactSource;
   readonly effects: Effects;
   readonly residents: Residents;
@@ -105,8 +97,8 @@ export class Runtime implements Runs, ResidentHost, StartHost {
     this.scheduler = options.scheduler ?? new FairScheduler();
     this.lastWords = options.lastWords;
     this.stepsPerCommit = options.stepsPerCommit;
-    this.outgoing = options.outgoing;
     this.hints = hints;
+    this.units = unitHost(options);
     this.facts = new FactSource({ ...options, limits });
     this.effects = new Effects({
       ...{ onCommit, peers, dispatcher: this.dispatcher, couriers, hints },
@@ -181,11 +173,6 @@ export class Runtime implements Runs, ResidentHost, StartHost {
     return this.options.recentNodeLoss?.() ?? false;
   }
 
-  readonly recordOf: RecordOf = (context) => {
-    const { formats = RECORD_FORMATS, recordFormat } = this.options;
-    return formats.encode(context, recordFormat?.() ?? formats.writes);
-  };
-
   isMine(runId: RunId): boolean {
     return this.options.peers?.isMine(runId) ?? true;
   }
@@ -259,7 +246,10 @@ export class Runtime implements Runs, ResidentHost, StartHost {
       const program = await this.options.catalog.program(identity.definitionId);
       await this.scheduler.compute(identity.workflowId, () => {
         const context = newRun(identity, variables ?? {}, variablesSize);
-        this.created({ context, program, started: createdByParent(identity), fence }, variables !== undefined);
+        this.created(
+          { context, program, started: startedEvent(identity, "coordinator"), fence },
+          variables !== undefined,
+        );
       });
     } catch (error) {
       this.advanceFailed(identity.id, error);
@@ -280,4 +270,141 @@ export class Runtime implements Runs, ResidentHost, StartHost {
     }
     this.advance(runId);
   }
+}
+
+export interface ResidentsOptions {
+  /** Runs in memory. Busy runs count and are never dropped: load shedding and the bound of the poll limit those. */
+  readonly max?: number;
+  /** Estimated bytes of all idle runs together. */
+  readonly maxBytes?: number;
+  /** Absent: this node owns every run. */
+  readonly isMine?: (runId: RunId) => boolean;
+}
+
+/** An actor, its mailbox, its timer and its record: measured at 4 KB with few variables. */
+const ACTOR_BYTES = 4_096;
+/** Memory per character of JSON text: small objects take more, long strings less. */
+const BYTES_PER_CHARACTER = 2;
+
+/**
+ * The residents of a node: the runs in memory, by id. Idle ones stay while there is room by count and by weight; the one that has been idle longest is
+ * passivated first. A parked run then costs its rows, and no memory and no timer here.
+ */
+export class Residents {
+  private readonly all = new Map<RunId, Resident>();
+  /** Idle runs and their estimated bytes, the longest idle first. */
+  private readonly idle = new Map<RunId, number>();
+  private bytes = 0;
+  private readonly max: number;
+  private readonly maxBytes: number;
+  private readonly isMine: (runId: RunId) => boolean;
+
+  constructor({ max = 10_000, maxBytes = 256 * 1024 * 1024, isMine = () => true }: ResidentsOptions = {}) {
+    this.max = max;
+    this.maxBytes = maxBytes;
+    this.isMine = isMine;
+  }
+
+  get size(): number {
+    return this.all.size;
+  }
+
+  /** Runs with a command, a load or a commit in progress. */
+  get busy(): number {
+    return this.all.size - this.idle.size;
+  }
+
+  /** Estimated bytes of the idle runs. */
+  get idleBytes(): number {
+    return this.bytes;
+  }
+
+  has(runId: RunId): boolean {
+    return this.all.has(runId);
+  }
+
+  isBusy(runId: RunId): boolean {
+    return this.all.get(runId)?.busy ?? false;
+  }
+
+  /** The run's resident, which is busy from now on. */
+  activate(runId: RunId, create: () => Resident): Resident {
+    const resident = this.all.get(runId) ?? create();
+    this.all.set(runId, resident);
+    this.notIdle(runId);
+    return resident;
+  }
+
+  /** The run has nothing to do; it stays while there is room. The owner of a run has an actor of its own, so one here would only go stale. */
+  keepIdle(runId: RunId, context: RunContext): void {
+    if (!this.isMine(runId)) return this.drop(runId);
+    this.notIdle(runId);
+    const bytes = estimatedBytes(context);
+    this.idle.set(runId, bytes);
+    this.bytes += bytes;
+    this.shrinkTo(this.max, this.maxBytes);
+  }
+
+  remove(runId: RunId): void {
+    this.all.delete(runId);
+    this.notIdle(runId);
+  }
+
+  /** Passivation: the actor is dropped, the store has everything. */
+  drop(runId: RunId): void {
+    this.all.get(runId)?.discard();
+    this.remove(runId);
+  }
+
+  /** A busy run stays: its commit finds out what has changed. */
+  dropIdle(runId: RunId): void {
+    if (this.idle.has(runId)) this.drop(runId);
+  }
+
+  /** Drops the idle runs that `which` selects. */
+  passivate(which: (runId: RunId) => boolean): void {
+    for (const runId of [...this.idle.keys()]) if (which(runId)) this.drop(runId);
+  }
+
+  /** The heap is short: drops the half that has been idle longest. */
+  passivateHalf(): void {
+    this.shrinkTo(this.busy + Math.floor(this.idle.size / 2), this.maxBytes);
+  }
+
+  /** For a node that stops, once no run is busy. */
+  clear(): void {
+    for (const resident of this.all.values()) resident.discard();
+    this.all.clear();
+    this.idle.clear();
+    this.bytes = 0;
+  }
+
+  private shrinkTo(count: number, bytes: number): void {
+    for (const longestIdle of this.idle.keys()) {
+      if (this.all.size <= count && this.bytes <= bytes) return;
+      this.drop(longestIdle);
+    }
+  }
+
+  private notIdle(runId: RunId): void {
+    this.bytes -= this.idle.get(runId) ?? 0;
+    this.idle.delete(runId);
+  }
+}
+
+/** Inputs and calls never change, so each is measured once. */
+const measured = new WeakMap<object, number>();
+
+function sizeOf(value: object | undefined): number {
+  if (value === undefined) return 0;
+  const known = measured.get(value);
+  if (known !== undefined) return known;
+  const found = measure(value);
+  const size = typeof found === "number" ? found : 0;
+  measured.set(value, size);
+  return size;
+}
+
+function estimatedBytes({ run, call, variablesSize }: RunContext): number {
+  return ACTOR_BYTES + BYTES_PER_CHARACTER * (variablesSize + sizeOf(run.inputs) + sizeOf(call));
 }

@@ -3,30 +3,32 @@
 
 import type { Sql } from "postgres";
 import {
-  auditRow,
+  type CommittedEvent,
   detailOf,
   entryStep,
   type GivenAtStart,
   type Json,
   type JsonObject,
   newRun,
-  newRunRow,
+  newRunRows,
   type Program,
+  type Row,
   type Rows,
+  type RunCommit,
   type RunContext,
   type RunId,
   type RunIdentity,
   type Slices,
+  startedEvent,
   startKey,
+  type UnitHost,
 } from "../../machines/index.js";
 import type { Catalog } from "../catalog/catalog.js";
 import type { Clock } from "../clock.js";
 import type { SlotKeeper } from "../concurrency/slot-granter.js";
 import { slotForStart, withdrawStart } from "../concurrency/start-slot.js";
 import { badRequest, conflict, notFound, overloaded, SagaError, unprocessable } from "../errors.js";
-import { type OutgoingEvents, outgoingRows } from "../events/outgoing-events.js";
-import { derivedUuid, newRunId, requestHashSlices, type ShardId, shardOf } from "../ids.js";
-import type { RunCommit } from "../store/engine/commit/run-commit.js";
+import { derivedUuid, newRunId, requestHashSlices, type ShardId } from "../ids.js";
 import { isStoreAway } from "../store/engine/failure.js";
 import { findStart, type StartedRow } from "../store/engine/load.js";
 import { workflowVersions } from "../store/lists/definitions.js";
@@ -34,16 +36,34 @@ import type { StartupVariables } from "../tenants/startup-provider.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import { OutcomeUnknown, pauseBeforeReplay } from "./committer.js";
 import type { Gate, LastWords } from "./judge.js";
-import { firstWake, type Start, type StartedRun, startedEvent, variableRows } from "./new-run.js";
 import type { RunStarter, StartAnswer, StartRequest } from "./ports.js";
-import { newFence } from "./run-rows.js";
 
 const START_TRIES = 5;
 /** How many may wait for a slot of one key, unless a setting says otherwise. */
 export const STANDARD_SLOT_ROOM = 10_000;
 
+/** A run that begins on this node: its first actor need not be loaded. */
+export interface StartedRun {
+  readonly context: RunContext;
+  readonly program: Program;
+  readonly started: CommittedEvent;
+  /** The token of its row (law 1). */
+  readonly fence: string;
+  /** It asks for its slot with its start. */
+  readonly ticket?: Row<"ticket">;
+}
+
+/** A start that is not committed yet. */
+export interface Start {
+  readonly commit: RunCommit;
+  readonly started: CommittedEvent;
+  /** What is suspected if the process dies of it: a repeat of the request has the same key. */
+  readonly key: string;
+}
+
 /** The runtime's side of a start. */
 export interface StartHost {
+  readonly units: Pick<UnitHost, "newFence" | "outgoing">;
   /** Makes the start durable and lets the run step, unless it has to be committed `alone`. Whether it won. */
   create(run: StartedRun, start: Start, alone: boolean): Promise<boolean>;
   /** The run is stored, and the commit of its start, which may have taken its first steps, was not answered. */
@@ -65,13 +85,11 @@ export interface StarterOptions {
   readonly slotRoom?: number;
   /** False: a trial, which writes nothing. */
   readonly reserves?: boolean;
-  /** Which events RabbitMQ gets. Absent: none. */
-  readonly outgoing?: OutgoingEvents;
   /** The shard of a run whose id the client leaves to the service. Absent, or undefined: any. */
   readonly newShard?: () => ShardId | undefined;
   readonly runtime: StartHost;
   readonly lastWords?: LastWords;
-  /** Of the event loop. What is done to a large start is done in pieces. */
+  /** The scheduler of the event loop. What is done to a large start is done in pieces. */
   readonly scheduler: Pick<FairScheduler, "compute" | "computeSlices">;
 }
 
@@ -114,7 +132,8 @@ export class Starter implements RunStarter {
     const run = await this.inTurn(request, key, () => newRun(identity, together(provided, request.variables)));
     const { slot, ticket } = (program.concurrency && (await this.slotFor(run, program))) || {};
     const context = slot ? { ...run, slot } : run;
-    return { context, program, ticket, started: startedEvent(identity, request.actor, audit), fence: newFence() };
+    const fence = this.options.runtime.units.newFence();
+    return { context, program, ticket, started: startedEvent(identity, request.actor, audit), fence };
   }
 
   private inTurn<T>({ workflowId }: StartRequest, key: string, piece: () => T): Promise<T> {
@@ -145,9 +164,9 @@ export class Starter implements RunStarter {
     { hash, key, isSuspect }: { readonly hash: string; readonly key: string; readonly isSuspect: boolean },
   ): Promise<StartAnswer> {
     const { id } = run.context.run;
-    const outgoing = outgoingRows(run.context.run, [run.started], this.options.outgoing);
+    const outgoing_event = this.options.runtime.units.outgoing?.(run.context.run, [run.started]);
     const rows = await this.inTurn(request, key, () => startRows(request, run, hash));
-    const commit: RunCommit = { runId: id, rows: { ...rows, outgoing_event: outgoing } };
+    const commit: RunCommit = { runId: id, rows: { ...rows, outgoing_event } };
     const start = { commit, started: run.started, key };
     // What has been tried of a suspect is its start alone. After an unknown outcome, too: the first steps may be stored already.
     let alone = isSuspect;
@@ -239,11 +258,8 @@ function startRows(request: StartRequest, run: StartedRun, hash: string): Rows {
   const { id } = context.run;
   const mark = { requestHash: hash, idempotencyKey, labels: request.labels, given: givenBy(request, context), fence };
   return {
-    new_run: [newRunRow(context, mark)],
+    ...newRunRows(context, started, mark),
     label: Object.entries(labels).map(([name, value]) => ({ run_id: id, name, value })),
-    audit_event: [auditRow(id, started.seq, started)],
-    variable: variableRows(context),
-    wake: [{ run_id: id, shard: shardOf(id), due_at: firstWake(context) }],
     ticket: ticket && [ticket],
   };
 }

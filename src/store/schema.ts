@@ -224,7 +224,7 @@ export const keptScopes = pgTable(
     entry: integer("entry").notNull(),
     /** The run at the top of the family: its branches and items share values by content, however deep they fork. */
     holder: uuid("holder").notNull(),
-    /** The variables (kept-scope.ts); or, of a large manifest, the hash of the kept value that it is. */
+    /** The variables (unit-host.ts); or, of a large manifest, the hash of the kept value that it is. */
     manifest: json("manifest"),
     manifestHash: uuid("manifest_hash"),
   },

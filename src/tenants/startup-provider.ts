@@ -27,10 +27,11 @@ interface Answered {
 }
 type Kept = (Answered | { readonly fault: Fault }) & { readonly staleAt: number };
 
-/** Of one answer: more would hold the loop while it is parsed. */
+/** The largest answer: more would hold the loop while it is parsed. */
 const MAX_ANSWER_BYTES = 256 * 1024;
-/** Of all kept answers, in characters of JSON; each costs this much beside its variables. */
+/** The size of all kept answers, in characters of JSON. */
 const MAX_KEPT_CHARS = 16 * 1024 * 1024;
+/** What each costs beside its variables. */
 const KEPT_CHARS = 200;
 /** Requests at a time, each for another tenant. */
 const MAX_REQUESTS = 64;
@@ -39,7 +40,7 @@ const FAULT_MS = 1_000;
 
 export interface StartupProviderOptions extends Omit<StartupProviderConfig, "secret"> {
   readonly secret?: Secret;
-  /** Of all secrets: none comes back into a run. */
+  /** Masks all secrets: none comes back into a run. */
   readonly mask: Secrets["mask"];
   readonly log: Pick<Logger, "warn">;
   readonly metrics: Pick<Metrics, "startupVariables" | "startupSeconds">;

@@ -63,7 +63,7 @@ function parse(file: string): unknown {
   }
 }
 
-/** By names that may be variables. */
+/** Whether all members have names that variables may have. */
 export function areVariables(value: unknown): value is JsonObject {
   return isObject(value) && Object.keys(value).every((name) => name !== "" && !FORBIDDEN_NAMES.has(name));
 }

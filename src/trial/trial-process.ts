@@ -18,7 +18,7 @@ const HANG_MS = 10_000;
 /** The hang is found by so many checks without a pulse. A clock would count the time that this node itself was frozen. */
 const HANG_CHECKS = 10;
 const IDLE_MS = 30_000;
-/** Of the heap limit of a node, within bounds: two heaps have to fit into the memory that a node was given. */
+/** The share of the heap limit of a node, within bounds: two heaps have to fit into the memory that a node was given. */
 const HEAP_SHARE = 0.5;
 const HEAP_MB = { least: 256, most: 1_024 };
 /** Characters of its last words, which say whether its memory was exhausted. */
@@ -30,7 +30,7 @@ export interface TrialProcessOptions extends TrialSettings {
 }
 
 export interface Sitting {
-  /** By the suspect's place in the group. Those after a death have none. */
+  /** The outcomes by the suspect's place in the group. Those after a death have none. */
   readonly outcomes: ReadonlyMap<number, TrialOutcome>;
   /** The process did not survive the group. `nth`: the trial that had begun, if one had. */
   readonly death?: TrialDeath & { readonly nth?: number };

@@ -3,7 +3,7 @@
 
 import { setTimeout } from "node:timers/promises";
 import type { Sql } from "postgres";
-import { inOnePiece, RECORD_FORMATS, Schemas, STANDARD_RUN_LIMITS } from "../../machines/index.js";
+import { inOnePiece, type RunCommit, Schemas, STANDARD_RUN_LIMITS } from "../../machines/index.js";
 import { StoreCatalog } from "../catalog/catalog.js";
 import { DatabaseClock } from "../clock.js";
 import { SagaError, Unreadable } from "../errors.js";
@@ -15,8 +15,8 @@ import { restoreRun } from "../run/loaded-run.js";
 import type { StartRequest } from "../run/ports.js";
 import { Resident, type ResidentHost } from "../run/resident.js";
 import { Starter, type StarterOptions } from "../run/starter.js";
+import { unitHost } from "../run/unit-host.js";
 import { encodeRun } from "../store/engine/commit/encoding.js";
-import type { RunCommit } from "../store/engine/commit/run-commit.js";
 import { openDatabase } from "../store/engine/connection.js";
 import { repeatedAnswer } from "../store/engine/load.js";
 import { startupVariablesOf } from "../tenants/startup-provider.js";
@@ -52,7 +52,7 @@ export class TrialRoom {
     const startupVariables = ({ tenantId }: StartRequest) => startupVariablesOf(tenantId, tenants, undefined);
     this.starter = new Starter({
       ...{ sql, clock, catalog, schemas, startupVariables, reserves: false, scheduler: NO_SCHEDULER },
-      runtime: { create: (_, { commit }) => encodeOnly(commit), resume: () => {} },
+      runtime: { units: unitHost(), create: (_, { commit }) => encodeOnly(commit), resume: () => {} },
     });
     this.host = {
       facts: new FactSource({ ...{ sql, clock, catalog, limits, schemas }, licences: tenants }),
@@ -60,7 +60,7 @@ export class TrialRoom {
       dispatcher: WITH_ANY_WORKER,
       effects: { afterCommit: () => {} },
       residents: { keepIdle: () => {}, remove: () => {} },
-      recordOf: (context) => RECORD_FORMATS.encode(context, RECORD_FORMATS.writes),
+      units: unitHost(),
       // The trial takes every decision that a node may take before its first commit.
       recentNodeLoss: false,
       isMine: () => true,

@@ -1,5 +1,5 @@
 // The pressure on this process, sampled: how full its heap is and how late its event loop runs. Others act on it: idle runs are
-// passivated (run/residents.ts), load is shed (work/load-shedder.ts).
+// passivated (run/runtime.ts), load is shed (work/load-shedder.ts).
 import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import { getHeapStatistics } from "node:v8";
 

@@ -66,7 +66,7 @@ function urlOf({ path }: Route): string {
   return path.replace("{id}", String(of)).replace(/\{(\w+)\}/g, (_, name) => String(ids[name]));
 }
 
-/** Of a route that may be asked twice: another document is another version, and a key is used once. */
+/** A request to a route that may be asked twice: another document is another version, and a key is used once. */
 const asked = async (route: Route, body: unknown) => {
   const { status, body: answer } = await rig.call(route.method as "POST", urlOf(route), body);
   return { at: `${route.method} ${route.path} ${JSON.stringify(body)}`, status, answer };

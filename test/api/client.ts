@@ -1,8 +1,7 @@
 // A client of the live stream that records the frames it receives, and compares them with the OpenAPI document.
 
 import WebSocket from "ws";
-import type { RunId } from "../../machines/index.js";
-import type { CommittedEvent } from "../../src/run/ports.js";
+import type { CommittedEvent, RunId } from "../../machines/index.js";
 import { until } from "../harness/until.js";
 import { documented } from "./documented.js";
 
@@ -19,7 +18,7 @@ export class Client {
   readonly frames: Frame[] = [];
   readonly socket: WebSocket;
   code: number | undefined;
-  /** Of the first frame that is not as the document has it. */
+  /** The fault of the first frame that is not as the document has it. */
   private fault: unknown;
   pings = 0;
 

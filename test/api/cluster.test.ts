@@ -26,7 +26,7 @@ async function insertNode(nodeId: string, secondsAgo: number): Promise<void> {
     values (${nodeId}, now() - interval '2 days', now() - make_interval(secs => ${secondsAgo}), 3, 'elsewhere', 7)`;
 }
 
-/** Of shards 0 to 9 in turn, each a second longer due than the one before. */
+/** Wakes of the shards 0 to 9 in turn, each a second longer due than the one before. */
 async function insertWakes(count: number): Promise<void> {
   await rig.database.sql`
     insert into wakes (run_id, shard, due_at)

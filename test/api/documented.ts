@@ -26,7 +26,7 @@ interface OpenApi {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 }
 interface Route {
-  /** As the document has it: "GET /api/v1/sagas/{id}". */
+  /** The name, as the document has it: "GET /api/v1/sagas/{id}". */
   readonly name: string;
   readonly method: string;
   readonly path: string;
@@ -110,7 +110,7 @@ export class Documented {
 
 let current: Documented | undefined;
 
-/** Of docs/openapi.json, which is what the service serves (test/docs). Its schemas are compiled once a process. */
+/** The operations of docs/openapi.json, which is what the service serves (test/docs). Its schemas are compiled once a process. */
 export function documented(): Documented {
   current ??= new Documented(JSON.parse(readFileSync(join(packageRoot(), "docs", "openapi.json"), "utf8")) as OpenApi);
   return current;

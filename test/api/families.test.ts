@@ -2,8 +2,8 @@
 // streams of child runs, lists and figures that leave them out, and the pruner, which takes a family only when all of it is over.
 import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { JsonObject } from "../../machines/index.js";
-import type { CommittedEvent, RunStarter, Runs } from "../../src/run/ports.js";
+import type { CommittedEvent, JsonObject } from "../../machines/index.js";
+import type { RunStarter, Runs } from "../../src/run/ports.js";
 import { Pruner } from "../../src/store/upkeep/pruner.js";
 import { silentLog } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
@@ -142,7 +142,7 @@ async function family() {
   return { root, a, b, first, second, done, open, doneX, openX };
 }
 
-/** Of all runs that have ended, in the order of their ends. */
+/** The runs that have ended, in the order of their ends. */
 const order = () => committed.filter(({ type }) => type.startsWith("run.")).map(({ runId }): string => runId);
 
 describe("a cancel of a nested family", () => {

@@ -43,7 +43,7 @@ const step = (draft: { type: string; [name: string]: unknown }, text: string): P
   return Promise.resolve(run.state === "succeeded");
 };
 
-/** By the most characters that a text may have, and by what it is. */
+/** The routes that take a text, by the most characters that it may have and by what it is. */
 const DOORS: Readonly<Record<string, { readonly most: number; readonly doors: Readonly<Record<string, Door>> }>> = {
   "a label": {
     most: 256,

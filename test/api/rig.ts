@@ -65,7 +65,7 @@ export interface Rig {
     headers?: Record<string, string>,
   ): Promise<Response>;
   countRows(): Promise<number>;
-  /** As at the start of a node. */
+  /** Loads definitions as a node does at its start. */
   loadDefinitions(dir: string): Promise<void>;
 }
 

@@ -7,7 +7,7 @@ import { NOW, useRig } from "./rig.js";
 
 let now = NOW;
 
-/** Of a busy loop: each turn comes a second after it was asked for. */
+/** The scheduler of a busy loop: each turn comes a second after it was asked for. */
 class LateTurns extends FairScheduler {
   override compute<T>(party: string, piece: () => T): Promise<T> {
     now += 1_000;

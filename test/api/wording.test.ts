@@ -2,7 +2,7 @@
 // say it in the same words. Only the words are compared; what is refused is tested elsewhere.
 import { describe, expect, it } from "vitest";
 import { type Json, Schemas } from "../../machines/index.js";
-import { problemOf } from "../../src/dispatch/grpc/hello.js";
+import { helloProblem } from "../../src/dispatch/grpc/stream.js";
 import { readMessage } from "../../src/events/message.js";
 import { useRig } from "./rig.js";
 
@@ -24,7 +24,7 @@ const said = ({ details = [] }: Refusal) => [...new Set(details.map(({ message }
 const start = (more: object) => refused("POST", "/sagas/start", { workflow_id: "w", ...more });
 const filter = (more: object) => refused("POST", "/bulk", { action: "pause", filter: more });
 const hello = (more: object) =>
-  problemOf(
+  helloProblem(
     { worker_id: "w", service: "s", actions: [], in_flight: [], token: "", max_in_flight: 1, ...more } as never,
     1_000_000,
   );

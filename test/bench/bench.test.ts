@@ -5,7 +5,7 @@ import postgres from "postgres";
 import { describe, expect, inject, it } from "vitest";
 import { inFolder, measured, run } from "./command.js";
 
-/** Of the bench with this process id: others may run beside the tests. */
+/** The databases of the bench with this process id: others may run beside the tests. */
 async function databasesOf(pid: number): Promise<readonly string[]> {
   const sql = postgres(inject("databaseUrl"), { max: 1 });
   const rows = await sql<{ datname: string }[]>`

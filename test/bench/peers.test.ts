@@ -17,7 +17,7 @@ function taken(name: string, turn: number, system: SystemName, changed: Partial<
   return { scenario: name, turn, system, repetition: aRepetition(2, changed) };
 }
 
-/** Of each turn: ours, DBOS, Restate. */
+/** The throughputs of each turn: ours, DBOS, Restate. */
 function throughputs(name: string, turns: readonly (readonly [number, number, number])[]): Taken[] {
   const of = (turn: number, system: SystemName, throughput_per_second: number) =>
     taken(name, turn, system, { throughput_per_second });

@@ -12,7 +12,7 @@ class FakeNode extends EventEmitter {
     return true;
   };
 
-  /** As node:cluster hands over a connection. */
+  /** Hands over a connection as node:cluster does. */
   give(seq: number) {
     const handle = { close: vi.fn() };
     this.send({ cmd: "NODE_CLUSTER", act: "newconn", key: "tcp:0", seq }, handle);

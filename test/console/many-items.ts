@@ -10,7 +10,7 @@ interface Counts {
   readonly items: readonly { readonly state: string; readonly count: number }[];
 }
 
-/** From the event of a click on the element to the frame after it, in ms. */
+/** The time from the event of a click on the element to the frame after it, in ms. */
 const toPaint = (page: Page, selector: string): Promise<number> =>
   page
     .locator(selector)

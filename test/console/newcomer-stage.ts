@@ -76,7 +76,7 @@ const approval = (more: object) => [
 
 export interface Stage {
   readonly service: ServiceProcess;
-  /** By workflow. */
+  /** The runs by workflow. */
   readonly runs: Readonly<Record<"travel" | "family" | "nested" | "approve", string>>;
 }
 

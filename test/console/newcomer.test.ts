@@ -19,7 +19,7 @@ interface Rect {
   readonly right: number;
 }
 
-/** Of what is drawn of the first element, or of its text. */
+/** The rectangles of what is drawn of the first element, or of its text. */
 const rectsOf = (page: Page, selector: string, what: "element" | "text" = "element") =>
   page.evaluate<Rect[]>(`[...document.querySelectorAll(${JSON.stringify(selector)})].map((element) => {
     const range = document.createRange();

@@ -60,7 +60,7 @@ describeWithBrowser("the page of a run", () => {
     expect(faults).toEqual([]);
   }, 180_000);
 
-  /** By keyboard to the first event, and on; then a link that somebody else opens. */
+  /** Goes by keyboard to the first event, and on; then a link that somebody else opens. */
   async function goBack(page: Page, id: string): Promise<void> {
     const slider = page.getByRole("slider", { name: "Moment of the run" });
     await slider.focus();

@@ -255,7 +255,7 @@ describe("an incident below a run", () => {
   });
 });
 
-/** As the machine writes them, for more rounds than a run without a store gets to. */
+/** The rows as the machine writes them, for more rounds than a run without a store gets to. */
 const ROUNDS: readonly Row[] = [
   row(1, "step.started", "loop"),
   ...Array.from({ length: 1_800 }, (_, nth) =>

@@ -31,7 +31,7 @@ export const TIMES: Partial<DispatchLimits> = {
 export interface Sent {
   readonly from: string;
   readonly to: string;
-  /** Of the body; `answer` of an answer to an ask. */
+  /** The kind of the body; `answer` for an answer to an ask. */
   readonly kind: string;
   readonly body: JsonObject;
 }
@@ -166,7 +166,7 @@ export class Cluster {
     return this.sent.filter((sent) => sent.kind === kind);
   }
 
-  /** As the runs of a node: whoever asks, the owner carries out what was committed. */
+  /** The command reaches the run as on a node: whoever asks, the owner carries out what was committed. */
   command<C extends RunCommand>(_runId: string, command: C): Promise<AnswerTo<C>> {
     return this.reply(command) as Promise<AnswerTo<C>>;
   }

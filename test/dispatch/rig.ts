@@ -145,7 +145,7 @@ export function makeDispatch(node: Node, overrides: Partial<Dispatch> = {}): Dis
   };
 }
 
-/** As the runtime does where credit is free: reserve, commit, send. */
+/** Dispatches as the runtime does where credit is free: reserve, commit, send. */
 export function dispatchNow(node: Node, overrides: Partial<Dispatch> = {}): Dispatch {
   const dispatch = makeDispatch(node, overrides);
   if (!node.dispatcher.reserve(dispatch.dispatchId, dispatch.call)) throw new Error("no credit");

@@ -7,7 +7,7 @@ export interface Known {
   /** All files and folders of the repository, from its root. */
   readonly paths: ReadonlySet<string>;
   readonly settings: ReadonlySet<string>;
-  /** As in the OpenAPI document: `/api/v1/sagas/{id}`. */
+  /** Routes as in the OpenAPI document: `/api/v1/sagas/{id}`. */
   readonly routes: ReadonlySet<string>;
   readonly scripts: ReadonlySet<string>;
   readonly laws: ReadonlySet<number>;
@@ -23,7 +23,7 @@ const withoutFences = (markdown: string) => markdown.replace(/^( *)```[\s\S]*?^\
 const withoutCode = (markdown: string) => withoutFences(markdown).replace(/(?<!\[)`[^`\n]*`(?!\])/g, "");
 const codeSpans = (markdown: string) => matches(withoutFences(markdown), /`([^`\n]+)`/g);
 
-/** As GitHub makes them of headings. */
+/** The anchors that GitHub makes of headings. */
 export function anchorsIn(markdown: string): string[] {
   return matches(withoutFences(markdown), /^#+ (.+)$/gm).map((heading) =>
     heading

@@ -34,7 +34,7 @@ export function commandOf(text: string): Command {
   return { method, path, key, file, json: json?.replaceAll("'", "") };
 }
 
-/** By the headings of the stories. */
+/** The commands of the stories by their headings. */
 function readStories(): ReadonlyMap<string, readonly Command[]> {
   const page = readFileSync(join(packageRoot(), "docs", "runbook.md"), "utf8");
   const sections = page.split(/^## /m).slice(1);

@@ -111,7 +111,7 @@ interface Count {
   readonly count: number;
 }
 
-/** By state and reason of a pause, over all versions. */
+/** Counts by state and reason of a pause, over all versions. */
 export function tally(items: readonly Count[]): Readonly<Record<string, number>> {
   const all: Record<string, number> = {};
   for (const { state, paused_reason: reason, count } of items) {

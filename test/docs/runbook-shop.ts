@@ -55,7 +55,7 @@ export class Shop {
     for (const stop of this.stops) await stop();
   }
 
-  /** From now on letters are with the worker until what it returns is called. */
+  /** Letters stay with the worker from now on, until what it returns is called. */
   holdLetters(): () => void {
     let deliver = () => {};
     this.delivery = new Promise((resolve) => {

@@ -8,7 +8,7 @@ import { commandOf, STORIES, Story } from "./runbook-page.js";
 import { changed, idsIn, pay, repeat, signal, tally, useRig, workflow } from "./runbook-rig.js";
 
 const FAILED = 3_000;
-/** Of the orders whose answer is lost. */
+/** The patience of the orders whose answer is lost. */
 const PATIENCE_MS = 1_000;
 
 /** At this pace, there is time for a stop in the middle. */

@@ -10,7 +10,7 @@ import { until } from "../harness/until.js";
 /** A durable queue of the test. */
 interface Listener {
   readonly queue: string;
-  /** Of the exchange. Absent: only what is published to the queue itself. */
+  /** The binding to the exchange. Absent: only what is published to the queue itself. */
   readonly pattern?: string;
   readonly take: (message: ConsumeMessage) => void;
 }

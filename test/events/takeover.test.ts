@@ -97,7 +97,7 @@ describeWithRabbitMq("the events of a run that another node goes on publishing",
   });
 });
 
-/** By message id: what a consumer has that drops repeats. */
+/** The first copy of each message id: what a consumer has that drops repeats. */
 function firstCopies({ heard }: Exchange): string[] {
   const topics = new Map<string, string>();
   for (const { fields, properties } of heard)

@@ -25,7 +25,7 @@ const breaks = charge("pay", { action: "shop.refuse" });
 const undoes = (action: string) => [charge("pay", { compensation: { action }, next: "no" }), refused];
 const branch = { id: "p", type: "parallel", branches: { a: { next: "wait" } }, next: "j" };
 const open = ["cancel", "terminate"];
-/** Of a run that waits, with all that it is in. */
+/** The acts on a run that waits, with all that it is in. */
 const moves = ["migrate", ...open];
 
 const STANDS: Readonly<Record<string, Stand>> = {

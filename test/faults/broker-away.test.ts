@@ -94,7 +94,7 @@ describeWithRabbitMq("events and dispatches over RabbitMQ", (url) => {
     return runId;
   }
 
-  /** Of the first test. */
+  /** The names of the first test. */
   const names = new Set<string>();
   async function orders(phase: string): Promise<string[]> {
     const runIds: string[] = [];

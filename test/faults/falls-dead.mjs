@@ -15,18 +15,18 @@ const EVILS = {
 };
 
 const load = (name) => import(pathToFileURL(join(process.cwd(), "dist", "service", "run", name)).href);
-const { Unit } = await load("unit.js");
+const { Resident } = await load("resident.js");
 const { Starter } = await load("starter.js");
-const { toCommit } = Unit.prototype;
+const { commitOf } = Resident.prototype;
 
-Unit.prototype.toCommit = function toCommitOrDie(...about) {
-  for (const { type, stepId } of this.events) {
+Resident.prototype.commitOf = function commitOrDieOf(growing) {
+  for (const { type, stepId } of growing.unit.events) {
     if (type !== "step.succeeded" || !EVILS[stepId]) continue;
     // The command line tells a test that it has begun.
     process.title = stepId;
     EVILS[stepId]();
   }
-  return toCommit.apply(this, about);
+  return commitOf.call(this, growing);
 };
 
 const { commit } = Starter.prototype;

@@ -85,7 +85,7 @@ function start(inputs: object): Hostile {
 }
 
 /**
- * Of computing until a ping is answered. The aim is 50 ms; a busy machine inflates processor time, too. A document that was compiled in one
+ * The time of computing until a ping is answered. The aim is 50 ms; a busy machine inflates processor time, too. A document that was compiled in one
  * piece took 400 ms and more.
  */
 const HOLD_MS = 300;

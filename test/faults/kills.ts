@@ -36,7 +36,7 @@ export interface KillLoopOptions {
 export interface Outcome {
   readonly acknowledged: readonly string[];
   readonly poisonous: string;
-  /** From the start of the poisonous run to its quarantine, if that was before the end of the killing. */
+  /** The time from the start of the poisonous run to its quarantine, if that was before the end of the killing. */
   readonly foundMs: number | undefined;
 }
 

@@ -3,12 +3,11 @@
 import { isDeepStrictEqual } from "node:util";
 import postgres, { type Sql } from "postgres";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { asRunId, newRun as machineRun, type RunId } from "../../machines/index.js";
+import { asRunId, type CommittedEvent, newRun as machineRun, type RunId } from "../../machines/index.js";
 import { channelOf } from "../../src/feed/hint.js";
 import { createFeed, type EventItem, type Feed, type FeedOptions, type Head } from "../../src/feed/index.js";
 import { Watcher } from "../../src/feed/watcher.js";
 import { asShardId, eventId, shardOf } from "../../src/ids.js";
-import type { CommittedEvent } from "../../src/run/ports.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";

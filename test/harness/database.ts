@@ -46,7 +46,7 @@ interface Open {
   readonly name: string;
   readonly size: number;
   readonly database: Database;
-  /** By the names of their nodes. */
+  /** The pools by the name of their node. */
   readonly nodes: Map<string, NodePools>;
 }
 
@@ -115,7 +115,7 @@ async function closeNodes(nodes: Map<string, NodePools>, but: (node: string) => 
   }
 }
 
-/** As a node has them: whatever a session of `sql` plans, every further session plans again. */
+/** The pools of a node, as it opens them: whatever a session of `sql` plans, every further session plans again. */
 export function openNodePools(url: string, applicationName: string): NodePools {
   const { sql, close } = openDatabase(url, { max: 4, applicationName, log: silentLog });
   const commits = openDatabase(url, { max: 2, applicationName, log: silentLog, plannedOnce: true });

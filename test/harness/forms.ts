@@ -14,7 +14,7 @@ export const TAGS = [
 ];
 
 interface Rule {
-  /** As vitest reads it. */
+  /** The filter, as vitest reads it. */
   readonly filter: string;
   /** The same, for a test's tags. */
   readonly has: (tags: readonly string[]) => boolean;

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** Of a module of `test/`, in its own text. */
+/** The imports of a module of `test/`, in its own text. */
 const IMPORTED = /(?:from|import) "(\.[^"]+)\.js"/g;
 
 export default class MostFirst extends BaseSequencer {

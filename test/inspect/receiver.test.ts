@@ -143,7 +143,7 @@ async function driveOn(runId: string): Promise<void> {
   }
 }
 
-/** As it was received live from a node that does not own it: once more after the end, and again from its owner. */
+/** The run is received as it was live from a node that does not own it: once more after the end, and again from its owner. */
 async function expectTheSameAgain(live: readonly StatelyInspectionEvent[], runId: string): Promise<void> {
   const late = received(socketOf(runId));
   await until(() => late.length === live.length, { what: "as many frames as the live run had" });

@@ -36,7 +36,7 @@ const PER_READ = 12;
 const PER_CHARACTER = 250;
 const PER_ELEMENT = 900;
 
-/** By the function's name: an expression in which it does the work, and the least it costs. */
+/** Functions by their names: an expression in which it does the work, and the least it costs. */
 const PRICES: Readonly<Record<string, readonly (readonly [source: string, least: number])[]>> = {
   size: [
     ["size(text)", 60],

@@ -53,7 +53,7 @@ const inputs: fc.Arbitrary<Inputs> = fc.record({
   j: fc.integer({ min: -1, max: 14 }),
 });
 
-/** By the source: what an array of code points says. */
+/** Oracles by the source of their expression: what an array of code points says. */
 const ORACLES: Readonly<Record<string, (given: Inputs) => unknown>> = {
   "size(inputs.t)": ({ t }) => chars(t).length,
   "inputs.t.charAt(inputs.i)": ({ t, i }) => (i < 0 || i > chars(t).length ? ERROR : (chars(t)[i] ?? "")),

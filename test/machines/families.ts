@@ -8,7 +8,7 @@ import type { SimulationOptions } from "./simulation.js";
 export interface Node {
   readonly step: StepDocument;
   readonly bodies: readonly (readonly Node[])[];
-  /** Of a parallel. */
+  /** The join of a parallel. */
   readonly join?: StepDocument;
 }
 

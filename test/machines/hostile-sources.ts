@@ -8,7 +8,7 @@ const wide = Object.fromEntries(Array.from({ length: 30_000 }, (_, index) => [`k
 const bush = (depth: number): Json => (depth === 0 ? 1 : [bush(depth - 1), { b: bush(depth - 1) }]);
 const deep = bush(14);
 
-/** As large as the variables of a run may be. */
+/** Variables that are as large as those of a run may be. */
 export const LARGE: Scope = {
   vars: {
     list,

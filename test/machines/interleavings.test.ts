@@ -78,9 +78,9 @@ const aboveOf = (world: World, run: Simulation): Simulation => {
 };
 const staleness = (answer: Answer) => (answer.type === "report" && answer.stale ? "stale" : "recorded");
 
-/** Of the runs that are at the core's dispatch. */
+/** Whether a run is at the core's dispatch. */
 const dispatched = (world: World) => runsOf(world).find((run) => isCore(run) && at(run) === "dispatched");
-/** Of the core's parallel. */
+/** Whether the run is the first branch of the core's parallel. */
 const isForked = ({ context: { run } }: Simulation) => run.parentBranchId === "0";
 
 const MEETINGS: Record<string, Meeting> = {

@@ -66,7 +66,7 @@ function nextVersion(
   return { two, renamed, ...(told >= 0.45 && told < 0.9 && { steps: { ...renamed } }) };
 }
 
-/** By attempt and step, not by the number of calls. */
+/** The worker answers by attempt and step, not by the number of calls. */
 function workerOf(seed: number) {
   return ({ attempt, call }: Dispatch): WorkerMove => {
     const lot = randomOf(seed + attempt + call.stepId.length + call.action.length)();
@@ -125,7 +125,7 @@ function answer(run: Simulation, nth: number): void {
   else if (wait?.kind === "event") run.publish(wait.topic, { n: 3 + nth }, { ...wait.headers });
 }
 
-/** Of a run that was not abandoned: what it owed when it moved was undone once, by the action that was recorded. */
+/** The faults of a run that was not abandoned: what it owed when it moved was undone once, by the action that was recorded. */
 function undoFaults(world: World, owed: readonly OwnedUndo[], moved: boolean, counts: Counts): string[] {
   const sent = [...world.runs.values()].flatMap((run) => run.sent.map((dispatch) => ({ run, dispatch })));
   return owed.flatMap((before) => {

@@ -111,7 +111,7 @@ export interface Birth {
 
 export class Simulation implements WorldRun {
   readonly world: World;
-  /** Of the version that the run began with. */
+  /** The program of the version that the run began with. */
   private readonly first: Program;
   readonly rows: (AuditEvent & { seq: number })[] = [];
   /** With the worker. */
@@ -140,7 +140,7 @@ export class Simulation implements WorldRun {
     this.world.runs.set(this.id, this);
   }
 
-  /** Of the version that the run is of now. */
+  /** The program of the version that the run is of now. */
   get program(): Program {
     return this.programOf(this.context.run);
   }

@@ -16,6 +16,7 @@ import {
   type PublishedEvent,
   type Row,
   type RunCommand,
+  type RunCommit,
   type RunContext,
   type RunId,
   type Send,
@@ -28,7 +29,7 @@ import {
 } from "../../machines/index.js";
 import { type CarriedOut, commitOf } from "../../machines/memory/commit.js";
 import { isFree, undoEntry } from "../../machines/memory/facts.js";
-import { MemoryStore, type StoreCommit } from "../../machines/memory/store.js";
+import { MemoryStore } from "../../machines/memory/store.js";
 import { keyOf } from "../../machines/memory/tables.js";
 
 export const START = 1_700_000_000_000;
@@ -62,7 +63,7 @@ export interface CommittedBy<Run> {
   readonly writes: readonly Write[];
   readonly sends: readonly Send[];
   readonly context: RunContext;
-  /** Of the version that the run is of after it. */
+  /** The program of the version that the run is of afterwards. */
   readonly program: Program;
 }
 
@@ -78,7 +79,7 @@ export interface FaultsOf<Run> {
 export interface Tried {
   /** Absent: a run starts from outside. */
   readonly done?: CarriedOut;
-  readonly commit: StoreCommit;
+  readonly commit: RunCommit;
   readonly won: boolean;
 }
 
@@ -157,7 +158,7 @@ export class WorldOf<Run extends WorldRun> {
 
   // ---- Commits
 
-  start(commit: StoreCommit): void {
+  start(commit: RunCommit): void {
     const won = this.store.commit(commit);
     this.watch({ commit, won });
     if (!won) throw new Error(`the run ${commit.runId} was not started`);

@@ -1,6 +1,6 @@
 // Values of metric_emit on /metrics: their series, their bounds, and that a commit counts once.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { asRunId, type JsonObject } from "../../machines/index.js";
+import { asRunId, type CommittedEvent, type JsonObject } from "../../machines/index.js";
 import { latestOnly, pageOf } from "../../src/cluster/metrics-page.js";
 import { createLogger } from "../../src/log.js";
 import { createMetrics } from "../../src/metrics/index.js";
@@ -9,7 +9,6 @@ import {
   type WorkflowMetricLimits,
   WorkflowMetrics,
 } from "../../src/metrics/workflow-metrics.js";
-import type { CommittedEvent } from "../../src/run/ports.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { publish, start, startHalf } from "../run/rig.js";

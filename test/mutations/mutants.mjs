@@ -1,8 +1,7 @@
 // The mutants: which text is replaced in which file, and the test that must fail then. Every safeguard has one.
 
 const RESIDENT = "src/run/resident.ts";
-const FENCES = "src/store/engine/commit/fences.ts";
-const WRITES = "src/store/engine/commit/writes.ts";
+const CLAUSES = "src/store/engine/commit/clauses.ts";
 const PLAIN = "src/store/engine/commit/plain.ts";
 const FIRST_STEPS_TEST = "test/run/first-steps.test.ts";
 const ANSWERS = "machines/decide/answers.ts";
@@ -34,10 +33,10 @@ export const MUTANTS = [
   },
   {
     name: "an event that is no edge of the chart is taken once it was refused",
-    file: "machines/chart/logic.ts",
+    file: "machines/chart/actor.ts",
     find: "const isEdge = to !== from && (",
     replace: "const isEdge = (",
-    test: "test/machines/chart/logic.test.ts",
+    test: "test/machines/chart/actor.test.ts",
     red: "an actor refuses what is no edge of its state, also after the edges there are known",
   },
   {
@@ -155,7 +154,7 @@ export const MUTANTS = [
   },
   {
     name: "the compare-and-set does not look at the revision (law 1)",
-    file: FENCES,
+    file: CLAUSES,
     find: "where locked.revision = run_update.expected and locked.fence",
     replace: "where locked.fence",
     test: STORE_TEST,
@@ -163,7 +162,7 @@ export const MUTANTS = [
   },
   {
     name: "the compare-and-set does not look at the token beside the revision (law 1)",
-    file: FENCES,
+    file: CLAUSES,
     find: "locked.fence = run_update.expected_fence",
     replace: "true",
     test: STORE_TEST,
@@ -171,7 +170,7 @@ export const MUTANTS = [
   },
   {
     name: "a confirmation does not look at the token beside the revision (laws 1 and 3)",
-    file: FENCES,
+    file: CLAUSES,
     find: "locked.fence = confirm.expected_fence",
     replace: "true",
     test: STORE_TEST,
@@ -227,7 +226,7 @@ export const MUTANTS = [
   },
   {
     name: "a command that has an outcome is not looked for (law 6)",
-    file: FENCES,
+    file: CLAUSES,
     find: "run_commands.run_id = command.run_id and run_commands.command_id = command.command_id",
     replace: "run_commands.run_id = command.run_id and run_commands.command_id = command.command_id and false",
     test: STORE_TEST,
@@ -235,7 +234,7 @@ export const MUTANTS = [
   },
   {
     name: "a command's id does not ride in its commit (law 6)",
-    file: WRITES,
+    file: CLAUSES,
     find: 'from command where ${won("command.run_id")}',
     replace: "from command where false",
     test: STORE_TEST,
@@ -252,8 +251,8 @@ export const MUTANTS = [
   {
     name: "a command brings node after node down before it is durable (law 7)",
     file: RESIDENT,
-    find: "if (this.mayStepOn(queued)) await this.stepOn(loaded, unit, first);",
-    replace: "await this.stepOn(loaded, unit, first);",
+    find: "if (this.mayStepOn(queued)) await this.stepOn(growing, first);",
+    replace: "await this.stepOn(growing, first);",
     test: RESIDENT_TEST,
     red: "a resident a run steps on in the commit of a command, but after a node loss the command is committed first",
   },
@@ -422,9 +421,9 @@ export const MUTANTS = [
   {
     name: "effects leave before the commit (law 5)",
     file: RESIDENT,
-    find: "won = await this.submit(loaded, this.commitOf(loaded, unit));",
+    find: "won = await this.submit(loaded, this.commitOf(growing));",
     replace:
-      "this.host.effects.afterCommit(this.runId, unit.events, unit.sends);\n      won = await this.submit(loaded, this.commitOf(loaded, unit));",
+      "this.host.effects.afterCommit(this.runId, unit.events, unit.sends);\n      won = await this.submit(loaded, this.commitOf(growing));",
     test: RESIDENT_TEST,
     red: "a resident effects leave only after their commit has won, and those of a lost commit never",
   },
@@ -438,7 +437,7 @@ export const MUTANTS = [
   },
   {
     name: "a commit's wake row keeps its tries (law 7)",
-    file: WRITES,
+    file: CLAUSES,
     find: "set due_at = excluded.due_at, tries = 0",
     replace: "set due_at = excluded.due_at, tries = wakes.tries",
     test: "test/run/poller.test.ts",
@@ -462,7 +461,7 @@ export const MUTANTS = [
   },
   {
     name: "a signal is promised to a run that has moved on (law 9)",
-    file: FENCES,
+    file: CLAUSES,
     find: "promise.waiter not in (select id from waiting_run)",
     replace: "false",
     test: "test/store/commit-owed.test.ts",
@@ -470,7 +469,7 @@ export const MUTANTS = [
   },
   {
     name: "a promise does not fence the run that it is made to (laws 1 and 9)",
-    file: WRITES,
+    file: CLAUSES,
     find: "set revision = runs.revision + 1, fence = promise.fence, awaited_signal = null",
     replace: "set awaited_signal = null",
     test: "test/store/commit-owed.test.ts",
@@ -534,7 +533,7 @@ export const MUTANTS = [
   },
   {
     name: "the general statement changes a terminal run (law 4)",
-    file: FENCES,
+    file: CLAUSES,
     find: "    and locked.terminal_at is null\n    and locked.id not in (select run_id from command_conflict)",
     replace: "    and locked.id not in (select run_id from command_conflict)",
     test: STORE_TEST,
@@ -583,7 +582,7 @@ export const MUTANTS = [
   },
   {
     name: "a run takes a signal in the commit that creates it (law 9)",
-    file: "src/run/new-run.ts",
+    file: "machines/writes/unit.ts",
     find: "steps.signal_claim ?? steps.promise ?? steps.event_claim ?? ",
     replace: "",
     test: FIRST_STEPS_TEST,
@@ -591,7 +590,7 @@ export const MUTANTS = [
   },
   {
     name: "no row owes a dispatch over gRPC (law 5)",
-    file: "src/run/run-rows.ts",
+    file: "machines/writes/unit.ts",
     find: "if (owesLook(context)) return Math.min(wake ?? Number.POSITIVE_INFINITY, now + CARRIED_MS);",
     replace: "",
     test: "test/run/outbox.test.ts",
@@ -617,7 +616,7 @@ export const MUTANTS = [
   },
   {
     name: "a loser's rows are written all the same",
-    file: WRITES,
+    file: CLAUSES,
     find: 'from ${from.signal} where ${won("signal.run_id")}',
     replace: "from ${from.signal} where true",
     test: STORE_TEST,
@@ -625,7 +624,7 @@ export const MUTANTS = [
   },
   {
     name: "a row that another session holds is waited for",
-    file: FENCES,
+    file: CLAUSES,
     find: "runs.id = run_update.id limit 1 for update skip locked",
     replace: "runs.id = run_update.id limit 1 for update",
     test: STORE_TEST,
@@ -930,7 +929,7 @@ export const MUTANTS = [
   },
   {
     name: "a run that spawns under a key that another commit takes wins (laws 1 and 6)",
-    file: FENCES,
+    file: CLAUSES,
     find: "    and runs.id not in (select run_id from start_key_conflict)\n",
     replace: "",
     test: STORE_TEST,
@@ -938,7 +937,7 @@ export const MUTANTS = [
   },
   {
     name: "an end that the poll brings again while it waits is carried out twice (law 7)",
-    file: "src/run/mailbox.ts",
+    file: "src/run/resident.ts",
     find: "if (inboxId === undefined) return;",
     replace: "if (inboxId !== queued) return;",
     test: RESIDENT_TEST,
@@ -1112,7 +1111,7 @@ export const MUTANTS = [
   },
   {
     name: "worker streams without a hello are not bounded for the node",
-    file: "src/dispatch/grpc/attached-streams.ts",
+    file: "src/dispatch/grpc/stream-pool.ts",
     find: "if (this.addresses.size >= streams)",
     replace: "if (this.addresses.size < 0)",
     test: "test/dispatch/streams.test.ts",

@@ -7,8 +7,8 @@ import {
   compileWorkflow,
   decide,
   newRun,
-  RECORD_FORMATS,
   type RunCommand,
+  type RunCommit,
   STANDARD_RUN_LIMITS,
   startActor,
 } from "../../machines/index.js";
@@ -16,10 +16,10 @@ import { uuidv7 } from "../../src/ids.js";
 import { createMetrics } from "../../src/metrics/index.js";
 import { OutcomeUnknown } from "../../src/run/committer.js";
 import type { LoadedRun } from "../../src/run/loaded-run.js";
-import type { QueuedCommand } from "../../src/run/mailbox.js";
-import { OwedUndos } from "../../src/run/owed-undos.js";
+import { OwedUndos } from "../../src/run/loaded-run.js";
+import type { QueuedCommand } from "../../src/run/resident.js";
 import { Resident, type ResidentHost } from "../../src/run/resident.js";
-import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
+import { unitHost } from "../../src/run/unit-host.js";
 import { asRevision } from "../../src/store/engine/revision.js";
 import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
@@ -90,7 +90,7 @@ class Host {
       clock: { now: () => NOW },
       hints: false,
       isMine: () => true,
-      recordOf: (context) => RECORD_FORMATS.encode(context, RECORD_FORMATS.writes),
+      units: unitHost(),
       facts: {
         current: () => {
           if (++this.decisions === this.throwsAt) throw new Error("this decision throws");

@@ -7,7 +7,7 @@ import { type Half, publish, start, startHalf } from "./rig.js";
 
 const COMMENT = { comment: { type: "string" } };
 
-/** By the keyword that closes them. */
+/** Closed schemas by the keyword that closes them. */
 const CLOSED: Readonly<Record<string, JsonObject>> = {
   additionalProperties: { properties: COMMENT, additionalProperties: false },
   "additionalProperties of a kind": { properties: COMMENT, additionalProperties: { type: "string" } },

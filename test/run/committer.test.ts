@@ -1,11 +1,10 @@
 // The group commit: its promises to each run of a group, regardless of the others.
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { JsonObject, RunId } from "../../machines/index.js";
+import type { JsonObject, RunCommit, RunId } from "../../machines/index.js";
 import { shardOf } from "../../src/ids.js";
 import { createMetrics } from "../../src/metrics/index.js";
 import { Committer, DataRejected, OutcomeUnknown } from "../../src/run/committer.js";
-import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
 import { openDatabase } from "../../src/store/engine/connection.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";

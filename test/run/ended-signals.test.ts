@@ -28,7 +28,7 @@ async function kept(runId: RunId): Promise<number> {
   return (await database.sql`select 1 from signals where run_id = ${runId} and consumed_at is null`).length;
 }
 
-/** As many signals as that, recorded before. */
+/** Records so many signals. */
 async function record(runId: RunId, count: number): Promise<void> {
   await database.sql`
     insert into signals (id, run_id, signal_name, payload, received_at)

@@ -3,10 +3,9 @@
 // @module-tag both
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { asRunId } from "../../machines/index.js";
+import { asRunId, type RunCommit } from "../../machines/index.js";
 import { Announcer, type EventListener } from "../../src/events/announcer.js";
 import { uuidv7 } from "../../src/ids.js";
-import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
 import { correlatedRuns } from "../../src/store/engine/correlation.js";
 import { publishEvent } from "../../src/store/engine/events.js";
 import { Pruner } from "../../src/store/upkeep/pruner.js";

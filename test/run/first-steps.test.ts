@@ -1,9 +1,8 @@
 // The first steps of a run in the commit of its start: when they join it, and when the start is committed alone.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import type { RunId } from "../../machines/index.js";
+import { type RunCommit, type RunId, startWith } from "../../machines/index.js";
 import { OutcomeUnknown } from "../../src/run/committer.js";
-import { type Start, startWith } from "../../src/run/new-run.js";
-import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
+import type { Start } from "../../src/run/starter.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";

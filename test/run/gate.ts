@@ -1,6 +1,6 @@
 // A gate forces the order of two racing commits: it holds both back until both nodes have decided, and then lets the chosen one go
 // first.
-import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
+import type { RunCommit } from "../../machines/index.js";
 import type { Half } from "./rig.js";
 
 /** Selects the racing commit of a node. */

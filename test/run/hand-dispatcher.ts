@@ -16,7 +16,7 @@ export type Reply = (dispatch: Dispatch) => Outcome | undefined;
 export class HandDispatcher implements Dispatcher {
   /** Whether the worker has credit. */
   credit = true;
-  /** As if the process died between commit and send: a matching dispatch is not sent, and is only in `dropped`. */
+  /** Plays a process that dies between commit and send: a matching dispatch is not sent, and is only in `dropped`. */
   drops: (dispatch: Dispatch) => boolean = () => false;
   readonly sent: Dispatch[] = [];
   readonly dropped: Dispatch[] = [];

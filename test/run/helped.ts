@@ -55,7 +55,7 @@ export async function publishHelped(database: TestDatabase): Promise<void> {
 export interface Stand {
   readonly act: OperatorAct | Extract<RunCommand, { type: "release" }>;
   readonly workflow: string;
-  /** As the API shows it, before the act: the state, and why it is paused or at an incident. */
+  /** The run as the API shows it before the act: the state, and why it is paused or at an incident. */
   readonly at: string;
   /** To get there from where the workflow first waits. */
   readonly before?: RunCommand;

@@ -39,7 +39,7 @@ const big = Array.from({ length: 10_000 }, () => Math.random().toString(36).slic
 const note = "a small value";
 const items = (count: number) => Array.from({ length: count }, (_, nth) => nth);
 
-/** Of all tables that hold scopes. */
+/** The size of all tables that hold scopes. */
 async function keptBytes(): Promise<number> {
   const [row] = await database.sql<{ bytes: string }[]>`
     select sum(pg_total_relation_size(oid))::text as bytes from pg_class

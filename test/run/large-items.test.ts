@@ -88,7 +88,7 @@ class Wire {
 
 const listOf = (count: number) => Array.from({ length: count }, (_, nth) => ({ nth, text: "x".repeat(ITEM_CHARS) }));
 
-/** Of a run with so many items, in bytes. */
+/** The cost of a run with so many items, in bytes. */
 async function cost(count: number) {
   const before = { sent: wire.sent, received: wire.received };
   const id = await start(node.starter, "large", { inputs: { items: listOf(count) } });

@@ -5,8 +5,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vites
 import { internal, overloaded, SagaError } from "../../src/errors.js";
 import { type ShardId, shardOf, uuidv7 } from "../../src/ids.js";
 import { MAX_LEASED } from "../../src/run/leases.js";
-import type { QueuedCommand } from "../../src/run/mailbox.js";
 import { Poller } from "../../src/run/poller.js";
+import type { QueuedCommand } from "../../src/run/resident.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { inbox, LEASE_SECONDS, outbox, reclaim, wakes } from "../../src/store/engine/poll.js";
 import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";

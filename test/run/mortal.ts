@@ -1,8 +1,7 @@
 // Death at a chosen commit: each family of runs loses its node at a chosen commit of its own, before the commit reaches the database
 // or after it but before its answer. For that family the process is dead; other families continue to their own deaths.
-import type { RunId } from "../../machines/index.js";
+import type { RunCommit, RunId } from "../../machines/index.js";
 import { overloaded } from "../../src/errors.js";
-import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
 import type { Half } from "./rig.js";
 
 export interface Death {

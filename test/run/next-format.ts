@@ -2,7 +2,7 @@
 // written, so it belongs to two releases: one that reads it, and the one after, which writes it where all live nodes read it (law 13).
 import { FIRST_FORMAT, type JsonObject, RECORD_FORMATS, type RecordFormats } from "../../machines/index.js";
 
-/** As they are now: next-build.ts puts those of the next release in their place. */
+/** The formats of now: next-build.ts puts those of the next release in their place. */
 const NOW = { ...RECORD_FORMATS };
 export const NEXT_FORMAT = NOW.writes + 1;
 

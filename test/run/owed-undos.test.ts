@@ -1,7 +1,7 @@
 // What a run keeps of its undo list: one read serves many undos, and nothing is kept that may have changed.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Owed, type RunId, type UndoEntry, undoOwed, undoPassed, undoSettled } from "../../machines/index.js";
-import { OwedUndos } from "../../src/run/owed-undos.js";
+import { OwedUndos } from "../../src/run/loaded-run.js";
 import { newestOwed, type OwedEntries, UndoReads } from "../../src/store/engine/load.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";

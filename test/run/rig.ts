@@ -32,7 +32,7 @@ export interface HalfOptions {
   readonly ahead?: number;
   readonly onCommit?: CommitListener;
   readonly residents?: RuntimeOptions["residents"];
-  /** By default every suspect lives. */
+  /** The judge of suspects. By default every suspect lives. */
   readonly trials?: Judge;
   readonly startupVariables?: StarterOptions["startupVariables"];
   readonly gate?: RuntimeOptions["gate"];
@@ -44,7 +44,7 @@ export interface HalfOptions {
   readonly formats?: RuntimeOptions["formats"];
   /** How many may wait for a slot of one key. */
   readonly slotRoom?: number;
-  /** By default a slice of the loop never ends: how far a run steps in a commit does not depend on the load of the machine. */
+  /** The scheduler. By default a slice of the loop never ends: how far a run steps in a commit does not depend on the load of the machine. */
   readonly scheduler?: FairScheduler;
 }
 

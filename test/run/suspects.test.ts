@@ -83,7 +83,7 @@ const give = (runId: RunId, { runtime }: Half) => {
   return runtime.command(runId, signal(id, "go", { n: 1 }), { id });
 };
 
-/** As a client asks: again after a 503. A machine that is too busy to hold a trial gives no verdict. */
+/** Asks as a client does: again after a 503. A machine that is too busy to hold a trial gives no verdict. */
 async function insist<T>(ask: () => Promise<T>): Promise<T> {
   const once = async () => {
     const [answer] = await Promise.allSettled([ask()]);

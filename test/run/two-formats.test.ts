@@ -57,7 +57,7 @@ const announce: GoOn = async (node, runId) => {
   await publishEvent(database.sql, event);
   await node.runtime.command(runId, { type: "event", eventId: event.id }, { id: uuidv7() });
 };
-/** As after a takeover: what is owed is due at once. */
+/** Polls as after a takeover: what is owed is due at once. */
 const poll: GoOn = async (node) => {
   node.poller.takeOver(SHARDS);
   await node.poller.tick();

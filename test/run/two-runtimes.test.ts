@@ -2,10 +2,9 @@
 // has one history, and every caller gets the recorded answer.
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { type Answer, asRunId, type RunCommand, type RunId } from "../../machines/index.js";
+import { type Answer, asRunId, type RunCommand, type RunCommit, type RunId } from "../../machines/index.js";
 import { SagaError } from "../../src/errors.js";
 import { uuidv7 } from "../../src/ids.js";
-import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";

@@ -1,7 +1,7 @@
 // The wake row of a run in progress: it is moved when it is nearly due, not at every commit, and it never lets a lost node's run wait
 // for longer than two seconds. Triggers in the test's database record what was written.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { wakeChange } from "../../src/run/run-rows.js";
+import { wakeChange } from "../../machines/index.js";
 import { createTestDatabase, deleteRuns, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { ACTIONS, program } from "../machines/definitions.js";

@@ -1,8 +1,7 @@
 // Times that are longer than a timer of the host: with a fake clock, over days. Times of a dispatch on their way to a worker.
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { executeStep } from "../../src/dispatch/grpc/execute-step.js";
 import { HeldDispatch } from "../../src/dispatch/push/held-dispatch.js";
-import { stepJson } from "../../src/dispatch/step-message.js";
+import { executeStep, stepJson } from "../../src/dispatch/step-message.js";
 import type { ExecuteStep } from "../../src/sdk/protocol/index.js";
 import { Alarm } from "../../src/sdk/timer.js";
 import { readStep } from "../../src/sdk/worker/callback/message.js";

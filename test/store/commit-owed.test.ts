@@ -2,12 +2,13 @@
 
 import { describe, expect, it } from "vitest";
 import {
-  FoldedRows,
   type Owed,
+  OwedRows,
   outboxRow,
   type Row,
   type Rows,
   type RunId,
+  type RunIdentity,
   signalRecorded,
   taskClosed,
   taskOpened,
@@ -18,6 +19,7 @@ import {
   type Write,
 } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
+import { unitHost } from "../../src/run/unit-host.js";
 import { signalFor } from "../../src/store/engine/family.js";
 import { AT, confirmation, openCommitStore, signal, update } from "./commit-rows.js";
 
@@ -28,12 +30,9 @@ import { newDispatchId, newRunId } from "../harness/ids.js";
 
 /** The rows of one commit of the run, as the unit folds them. */
 function rowsOf(...owed: readonly Owed[]): Rows {
-  const folded = new FoldedRows();
-  for (const { writes = [] } of owed)
-    for (const write of writes)
-      if (write.to === "promise") folded.add("promise", { ...write.row, fence: "8" });
-      else folded.fold(write as Parameters<FoldedRows["fold"]>[0]);
-  return folded.rows;
+  const rows = new OwedRows({ ...unitHost(), newFence: () => "8" });
+  for (const { writes = [] } of owed) rows.add({} as RunIdentity, writes);
+  return rows.rows;
 }
 const by = (id: RunId, now = AT) => ({ run: { id }, now });
 

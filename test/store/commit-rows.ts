@@ -2,10 +2,9 @@
 
 import type { Sql } from "postgres";
 import { afterAll, beforeAll, expect } from "vitest";
-import type { JsonObject, Relation, Row, Rows, RunId } from "../../machines/index.js";
+import type { JsonObject, Relation, Row, Rows, RunCommit, RunId } from "../../machines/index.js";
 import { shardOf, uuidv7 } from "../../src/ids.js";
 import { encodeRun } from "../../src/store/engine/commit/encoding.js";
-import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
 import { commitRuns } from "../../src/store/engine/commit/statement.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";

@@ -1,10 +1,9 @@
 // The commit statement, part by part: which runs win, and that a loser leaves no row in any table.
 
 import { describe, expect, it } from "vitest";
-import type { RunId } from "../../machines/index.js";
+import type { RunCommit, RunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { encodeRun } from "../../src/store/engine/commit/encoding.js";
-import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
 import { commitRuns } from "../../src/store/engine/commit/statement.js";
 import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";

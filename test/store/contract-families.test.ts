@@ -2,10 +2,8 @@
 // runs there and in memory.
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { asRunId, type Rows } from "../../machines/index.js";
-import { confirmation, Unit } from "../../src/run/unit.js";
-import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
-import { asRevision } from "../../src/store/engine/revision.js";
+import { asRunId, confirmation, type Rows, type RunCommit, Unit } from "../../machines/index.js";
+import { unitHost } from "../../src/run/unit-host.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { cases, firstSeed } from "../harness/long.js";
 import { families, optionsOf } from "../machines/families.js";
@@ -23,20 +21,21 @@ afterAll(() => database.drop());
 const FAMILIES = cases(3, 25);
 const FIRST = firstSeed();
 
+const SERVICE = unitHost();
+
 /** The commit that the service makes of what the simulation has decided, with the tokens of the simulation. */
 function unitOf({ done, commit }: Tried): RunCommit {
   if (!done) return commit;
-  const { context, place, command: received, id: commandId, answer, transitions, owed, now } = done;
+  const { context, place, command, id, answer, transitions, owed, now } = done;
   const { revision, fence } = place;
-  const based = { actor: { context } as never, revision: asRevision(revision), fence, context };
-  const queued = { command: received, id: commandId, inboxId: commandId, keep: false, resolve() {}, reject() {} };
+  const based = { context, revision, fence };
+  const received = { command, id, inboxId: id, keep: false };
   if (transitions.length === 0)
-    return withFences(confirmation({ ...based, queued, answer, owed: owed ?? {} }, now), commit.rows);
-  const unit = new Unit(place.lastSeq, place.lastEventAt);
+    return withFences(confirmation({ ...based, received, answer, owed: owed ?? {} }, now, SERVICE), commit.rows);
+  const unit = new Unit(place, SERVICE);
   for (const transition of transitions) unit.add(context.run, transition);
-  unit.recordAnswer(queued, answer);
-  const [{ record } = {}] = commit.rows.run_update ?? [];
-  return withFences(unit.toCommit(based, { now, recordOf: () => record as never }), commit.rows);
+  unit.recordAnswer(received, answer);
+  return withFences(unit.toCommit(based, now), commit.rows);
 }
 
 function withFences({ runId, rows }: RunCommit, others: Rows): RunCommit {
@@ -47,8 +46,8 @@ function withFences({ runId, rows }: RunCommit, others: Rows): RunCommit {
   return { runId, rows: { ...rows, ...Object.fromEntries(fenced) } };
 }
 
-/** The service has wake rows besides, and keeps scopes by their content. */
-const OF_THE_SERVICE: ReadonlySet<string> = new Set(["wake", "wake_gone", "scope", "scope_value"]);
+/** The service keeps scopes by their content. */
+const OF_THE_SERVICE: ReadonlySet<string> = new Set(["scope", "scope_value"]);
 
 function compared(rows: Rows): unknown {
   const present = Object.entries(rows).filter(

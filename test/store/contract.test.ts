@@ -1,11 +1,10 @@
 // The contract of a store, kept by Postgres and by the store in memory that rehearsals and simulations run on: the same commits win, leave the
 // same rows, and are read back as the same runs and facts.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { type Relation, type Row, type RunId, startKey } from "../../machines/index.js";
+import { type Relation, type Row, type RunCommit, type RunId, startKey } from "../../machines/index.js";
 import type { Tables } from "../../machines/memory/tables.js";
 import { uuidv7 } from "../../src/ids.js";
 import { announceTo, leaseDueEvents } from "../../src/store/engine/announcements.js";
-import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
 import { keyedRun, namedRun } from "../../src/store/engine/family.js";
 import { repeatedAnswer } from "../../src/store/engine/load.js";
 import { grantSlots } from "../../src/store/engine/slots.js";

@@ -6,6 +6,7 @@ import {
   RELATIONS,
   type Relation,
   type Rows,
+  type RunCommit,
   type RunContext,
   type RunId,
   type RunIdentity,
@@ -18,7 +19,6 @@ import type { Tables } from "../../machines/memory/tables.js";
 import { MAX_KEPT_SIGNALS } from "../../machines/values/limits.js";
 import { derivedUuid, isUuid } from "../../src/ids.js";
 import { encodeRun } from "../../src/store/engine/commit/encoding.js";
-import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
 import { commitRuns } from "../../src/store/engine/commit/statement.js";
 import { scanEvents } from "../../src/store/engine/event-scan.js";
 import { sqlStateOf } from "../../src/store/engine/failure.js";
@@ -125,7 +125,7 @@ export class BothStores {
     await this.sql`update events set published_at = ${now} where id = any(${[...ids]}::text[]::uuid[])`;
   }
 
-  /** As the committer: a key that exists already is a loss. */
+  /** Commits as the committer does: a key that exists already is a loss. */
   private async inPostgres(group: readonly RunCommit[]): Promise<ReadonlySet<string>> {
     try {
       return await commitRuns(this.sql, group.map(encodeRun));

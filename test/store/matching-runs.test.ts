@@ -115,7 +115,7 @@ describe("a filter", () => {
     { labels: { kind: "rare" }, q: "0" },
     { labels: { kind: "rare" }, q: "rare-1" },
   ];
-  /** As plainly as can be said. */
+  /** The filter, said as plainly as can be. */
   function plainly(rows: readonly postgres.Row[], filter: RunFilter): readonly string[] {
     const {
       states: some,

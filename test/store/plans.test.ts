@@ -1,13 +1,12 @@
 // Postgres plans a statement once a session, often while the tables are empty, and keeps the plan. It must still be right when they are full.
 // @module-tag both
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { RunId } from "../../machines/index.js";
+import type { RunCommit, RunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { countChildren } from "../../src/store/engine/child-counts.js";
 import { encodeRun } from "../../src/store/engine/commit/encoding.js";
 import { PlainStatements } from "../../src/store/engine/commit/plain.js";
-import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
 import { commitRuns } from "../../src/store/engine/commit/statement.js";
 import { type Database, openDatabase } from "../../src/store/engine/connection.js";
 import { outbox, wakes } from "../../src/store/engine/poll.js";
@@ -28,7 +27,7 @@ const MORE_PAGES = 4;
 /** Dead rows that are not removed yet, because another session may see them, are read once more. A walk reads hundreds of times as many. */
 const MORE_ROWS = 3;
 
-/** Of each, how many plain statements there may be: without any, all groups are written by the general one. */
+/** How many plain statements there may be in each round: without any, all groups are written by the general one. */
 const PLANNED = [
   ["are planned before the first row", "select", undefined],
   ["are planned after an analysis of nearly empty tables", "analyze", undefined],

@@ -98,7 +98,7 @@ async function rowsRead(): Promise<number> {
   return row?.rows ?? 0;
 }
 
-/** From now on: the rows of the longest deletion of each table. A trigger counts them, so the plans are those of the statements alone. */
+/** The rows of the longest deletion of each table, from now on. A trigger counts them, so the plans are those of the statements alone. */
 async function longestDeletions(): Promise<() => Promise<Record<string, number>>> {
   const { sql } = database;
   await sql.unsafe(`

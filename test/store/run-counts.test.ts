@@ -42,7 +42,7 @@ async function insert(count: number, ago?: number): Promise<void> {
       from generate_series(1, ${count}::int) nth) shaped`;
 }
 
-/** As a commit does it, of any release. */
+/** Ends runs as a commit does, of any release. */
 async function end(count: number, ago: string, sql = database.sql): Promise<void> {
   await sql`
     update runs set state = (array['succeeded', 'failed', 'cancelled'])[ceil(random() * 3)], paused_reason = null,

@@ -1,9 +1,8 @@
 // Who gets a slot: the functions of the database and the tickets in the commit statement, on several sessions at once.
 import { describe, expect, it } from "vitest";
-import { type Row, type RunId, type SlotKey, slotTenant } from "../../machines/index.js";
+import { type Row, type RunCommit, type RunId, type SlotKey, slotTenant } from "../../machines/index.js";
 import { encodeRun, GroupRows } from "../../src/store/engine/commit/encoding.js";
 import { PlainStatements } from "../../src/store/engine/commit/plain.js";
-import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
 import { generalStatement } from "../../src/store/engine/commit/statement.js";
 import {
   countSlots,

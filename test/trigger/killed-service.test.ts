@@ -13,7 +13,7 @@ import { randomOf } from "../machines/scheduler.js";
 import { nothingUnwatched, report } from "../run/seen.js";
 
 const NODES = 3;
-/** Of each kind. */
+/** The number of triggers of each kind. */
 const TRIGGERS = 60;
 const MINUTE = 60_000;
 /** Ticks: one under kills, and the one that no node is there for. */
@@ -192,7 +192,7 @@ async function expectOnce(last: number): Promise<void> {
   expect(kills).toBeGreaterThan(MINUTES * NODES);
 }
 
-/** From the minute after the creation of the trigger to the last, every tick was decided, and has the runs that it must have. */
+/** Every tick from the minute after the creation of the trigger to the last was decided, and has the runs that it must have. */
 function expectEachOnce(fires: readonly FireSeen[], last: number): void {
   const created = fires[0]?.created.getTime() ?? 0;
   let due = created - (created % MINUTE) + MINUTE;

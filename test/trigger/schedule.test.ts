@@ -6,7 +6,7 @@ import { long } from "../harness/long.js";
 
 const MINUTE = 60_000;
 /** The short form ends after the leap day. */
-/** Of those that tick every few minutes, these many are enough. */
+/** The ticks that are looked at, of schedules that tick every few minutes. */
 const MOST_TICKS = 5_000;
 const YEAR = long(60, 366) * 86_400_000;
 /** A leap year, so that a 29 February lies in it. */

@@ -8,7 +8,7 @@ import { FairScheduler } from "../../src/work/fair-scheduler.js";
 let now = 0;
 const newScheduler = () => new FairScheduler(() => now);
 
-/** By default a whole slice. */
+/** Computes for a time: by default a whole slice. */
 function compute(ms = 20): void {
   now += ms;
 }

@@ -1,15 +1,34 @@
-// The gRPC carrier: the workers connected to this node, and through the relay those connected to other nodes. It only
-// routes between the two: streams.ts and relay/ do the work.
-import type { ActionCall, Dispatch, DispatchId } from "../../../machines/index.js";
-import type { ActionName } from "../action-name.js";
+// The gRPC carrier: the workers connected to this node, and through the relay those connected to other nodes. Which call gets credit next is
+// the dispatcher's decision; the messages on the wire are in stream.ts, the dispatches and their credit in in-flight.ts.
+import { status } from "@grpc/grpc-js";
+import {
+  type ActionCall,
+  type Dispatch,
+  type DispatchId,
+  foreignDispatch,
+  isRunId,
+  misfit,
+} from "../../../machines/index.js";
+import type { Log } from "../../log.js";
+import type { HelloAck } from "../../sdk/protocol/index.js";
+import type { FairScheduler } from "../../work/fair-scheduler.js";
 import type { Carrier, CarrierHost, CreditSharing, Reservation } from "../carrier.js";
+import type { DispatchLimits } from "../limits.js";
 import type { Ownership, Peers } from "../ownership.js";
 import { Relay } from "../relay/relay.js";
-import type { ConnectedWorker, DispatchHolder, Obstacle } from "../workers.js";
-import type { WorkerCall } from "./execute-step.js";
-import type { StreamsHost } from "./in-flight.js";
-import type { Authenticate } from "./stream.js";
-import { WorkerStreams, type WorkerStreamsOptions } from "./streams.js";
+import {
+  type ActionName,
+  type ConnectedWorker,
+  type DispatchHolder,
+  type Obstacle,
+  versionedAction,
+} from "../workers.js";
+import type { Report } from "./answers.js";
+import { belongsTo, type CommittedEntry, InFlight, isCommitted, refusal } from "./in-flight.js";
+import { Recorder } from "./recorder.js";
+import { RelayedDispatches } from "./relayed-dispatches.js";
+import { type Authenticate, type StreamOwner, type WorkerCall, WorkerStream } from "./stream.js";
+import { AttachedStreams } from "./stream-pool.js";
 
 /** What the gRPC server needs of the carrier. */
 export interface GrpcWorkers {
@@ -19,29 +38,48 @@ export interface GrpcWorkers {
   readonly connected: number;
 }
 
-export interface GrpcCarrierOptions extends Omit<WorkerStreamsOptions, "host"> {
+export interface GrpcCarrierOptions {
+  readonly nodeId: string;
+  readonly nodeCount: () => number;
+  readonly log: Log;
+  readonly scheduler: Pick<FairScheduler, "compute">;
+  /** Database time, epoch milliseconds. */
+  readonly now: () => number;
+  readonly limits: DispatchLimits;
   readonly host: CarrierHost;
   readonly ownership: Ownership;
   /** Absent: no other node shares its workers. */
   readonly peers?: Peers;
 }
 
-export class GrpcCarrier implements Carrier, GrpcWorkers {
-  private readonly streams: WorkerStreams;
-  private readonly relay: Relay | undefined;
+const STOPPING = "the node is stopping";
 
-  constructor(options: GrpcCarrierOptions) {
-    const { host, ownership, peers } = options;
-    const streamsHost: StreamsHost = {
-      creditFreed: (service) => host.creditFreed(service),
-      command: (runId, command, commandOptions) => host.command(runId, command, commandOptions),
-      isMine: (dispatchId) => ownership.isMine(dispatchId),
-      creditWanted: () => this.relay?.creditWanted(),
-      streamLost: (dispatch) => this.relay?.streamLost(dispatch),
-      claimed: (dispatchId, by) => this.relay?.claimed(dispatchId, by),
-    };
-    this.streams = new WorkerStreams({ ...options, host: streamsHost });
-    this.relay = peers && new Relay({ ...options, bus: peers.bus, streams: this.streams.relayed });
+export class GrpcCarrier implements Carrier, GrpcWorkers, StreamOwner {
+  private readonly dispatches: InFlight;
+  private readonly relay: Relay | undefined;
+  private readonly recorder: Recorder;
+  private readonly attached = new AttachedStreams();
+  private readonly ticker: NodeJS.Timeout;
+  private nodeCount: number;
+
+  constructor(private readonly options: GrpcCarrierOptions) {
+    const { host, ownership, peers, limits, log, now, scheduler } = options;
+    this.dispatches = new InFlight({
+      ...{ now, limits },
+      host: {
+        creditFreed: (service) => host.creditFreed(service),
+        isMine: (dispatchId) => ownership.isMine(dispatchId),
+        creditWanted: () => this.relay?.creditWanted(),
+        streamLost: (dispatch) => this.relay?.streamLost(dispatch),
+        claimed: (dispatchId, by) => this.relay?.claimed(dispatchId, by),
+      },
+    });
+    this.relay = peers && new Relay({ ...options, bus: peers.bus, streams: new RelayedDispatches(this.dispatches) });
+    this.recorder = new Recorder(host, limits, log, now, scheduler, (dispatchId) =>
+      this.dispatches.resolve(dispatchId),
+    );
+    this.nodeCount = options.nodeCount();
+    this.ticker = setInterval(() => this.tick(), limits.tickMs).unref();
   }
 
   get sharing(): CreditSharing | undefined {
@@ -49,58 +87,199 @@ export class GrpcCarrier implements Carrier, GrpcWorkers {
   }
 
   get inFlight(): number {
-    return this.streams.inFlight;
+    let count = 0;
+    for (const { dispatch, id, stream } of this.dispatches.all()) if (dispatch && stream?.slots.has(id)) count++;
+    return count;
   }
 
   get connected(): number {
-    return this.streams.connected;
+    return this.dispatches.pool.size;
+  }
+
+  *workers(): Iterable<ConnectedWorker> {
+    for (const stream of this.dispatches.pool.all()) yield stream.worker;
   }
 
   attach(call: WorkerCall, authenticate?: Authenticate): void {
-    this.streams.attach(call, authenticate);
+    const { limits, log } = this.options;
+    const stream = new WorkerStream(call, this, limits, log, authenticate);
+    const excess = this.attached.enter(stream, limits);
+    if (this.dispatches.stopping) stream.close(status.UNAVAILABLE, STOPPING);
+    else if (excess !== undefined) stream.close(status.RESOURCE_EXHAUSTED, excess);
   }
 
+  // ---- What runs ask
+
   reserve(dispatchId: DispatchId, call: ActionCall): Reservation | undefined {
-    return this.relay?.reserved(dispatchId) ?? this.streams.reserve(dispatchId, call);
+    return this.relay?.reserved(dispatchId) ?? this.dispatches.reserve(dispatchId, call);
   }
 
   send(dispatch: Dispatch): void {
-    if (!this.relay?.send(dispatch)) this.streams.send(dispatch);
+    if (!this.relay?.send(dispatch)) this.dispatches.send(dispatch);
   }
 
   cancel(dispatchId: DispatchId, reason: string): void {
-    this.streams.cancel(dispatchId, reason);
+    this.dispatches.cancel(dispatchId, reason);
     this.relay?.cancel(dispatchId, reason);
   }
 
   resolved(dispatchId: DispatchId): void {
-    this.streams.resolved(dispatchId);
+    this.dispatches.resolve(dispatchId);
     this.relay?.resolved(dispatchId);
   }
 
   holds(dispatchId: DispatchId): boolean {
-    return this.streams.holds(dispatchId) || (this.relay?.holds(dispatchId) ?? false);
+    return this.dispatches.get(dispatchId) !== undefined || (this.relay?.holds(dispatchId) ?? false);
   }
 
-  workers(): Iterable<ConnectedWorker> {
-    return this.streams.workers();
-  }
-
+  /** A worker that is connected here may serve the action although it has no credit here: it may be all taken, or at other nodes. */
   obstacle(name: ActionName): Obstacle {
-    return { reason: this.streams.isServed(name) ? "no_credit" : "no_worker" };
+    return { reason: this.dispatches.pool.isServed(name) ? "no_credit" : "no_worker" };
   }
 
-  unheld(): Iterable<readonly [name: ActionName, waiting: number]> {
-    return this.streams.unheld();
+  unheld(): IterableIterator<readonly [name: ActionName, waiting: number]> {
+    const counts = new Map<string, readonly [ActionName, number]>();
+    for (const { name } of this.dispatches.unheld()) {
+      const key = `${name.service} ${versionedAction(name)}`;
+      counts.set(key, [name, 1 + (counts.get(key)?.[1] ?? 0)]);
+    }
+    return counts.values();
   }
 
   holder(dispatchId: DispatchId): DispatchHolder | undefined {
-    return this.relay?.holder(dispatchId) ?? this.streams.holder(dispatchId);
+    return this.relay?.holder(dispatchId) ?? this.dispatches.holder(dispatchId);
   }
 
   async stop(graceMs: number): Promise<void> {
-    await this.streams.stop(graceMs);
+    this.dispatches.stopping = true;
+    clearInterval(this.ticker);
+    let timer: NodeJS.Timeout | undefined;
+    const grace = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, graceMs);
+    });
+    await Promise.race([grace, this.recorder.idle()]);
+    clearTimeout(timer);
+    for (const stream of this.dispatches.pool.all()) stream.close(status.UNAVAILABLE, STOPPING);
+    this.dispatches.clear();
     // Last: other nodes must learn which of their dispatches lost their stream.
     this.relay?.stop();
   }
+
+  // ---- What streams report
+
+  onHello(stream: WorkerStream, inFlight: readonly DispatchId[]): void {
+    if (this.dispatches.stopping) {
+      stream.close(status.UNAVAILABLE, STOPPING);
+      return;
+    }
+    const excess = this.dispatches.pool.excessOf(stream, this.options.limits);
+    if (excess !== undefined) {
+      stream.close(status.RESOURCE_EXHAUSTED, excess);
+      return;
+    }
+    stream.since = this.options.now();
+    this.dispatches.pool.add(stream);
+    stream.write({ hello_ack: this.helloAck() });
+    for (const dispatchId of inFlight) this.dispatches.claim(stream, dispatchId);
+    this.dispatches.creditFreed(stream.service);
+  }
+
+  onDrain(stream: WorkerStream): void {
+    // A reservation was promised before the drain: its dispatch finds another worker when it is sent.
+    for (const dispatchId of [...stream.slots]) {
+      const entry = this.dispatches.get(dispatchId);
+      if (entry && !entry.dispatch) this.dispatches.unbind(entry, stream);
+    }
+  }
+
+  onCredit(stream: WorkerStream): void {
+    this.dispatches.creditFreed(stream.service);
+  }
+
+  onEnd(stream: WorkerStream): void {
+    this.attached.leave(stream);
+    this.dispatches.pool.remove(stream);
+    this.dispatches.heldCredit.dropStream(stream);
+    for (const dispatchId of [...stream.held]) {
+      const entry = this.dispatches.get(dispatchId);
+      if (entry?.stream !== stream) continue;
+      this.dispatches.unbind(entry, stream);
+      if (isCommitted(entry)) this.dispatches.streamLost(entry, stream);
+    }
+    stream.slots.clear();
+    stream.held.clear();
+  }
+
+  onHeartbeat(stream: WorkerStream, dispatchId: DispatchId): void {
+    const entry = this.dispatches.get(dispatchId);
+    if (!isCommitted(entry)) return;
+    if (!belongsTo(entry, stream)) return stream.write(refusal(entry));
+    if (!isHeartbeatDue(entry)) return;
+    entry.heartbeatAt = performance.now();
+    entry.heartbeatUnderWay = true;
+    this.options.host
+      .command(entry.dispatch.runId, {
+        type: "heartbeat",
+        dispatchId,
+        actor: `worker:${stream.workerId}`,
+        service: stream.service,
+      })
+      // The next heartbeat makes up for it.
+      .catch((error: unknown) => this.options.log.debug({ err: error, dispatchId }, "heartbeat could not be recorded"))
+      .finally(() => {
+        entry.heartbeatUnderWay = false;
+      });
+  }
+
+  async onAnswer(stream: WorkerStream, report: Report): Promise<void> {
+    const entry = this.dispatches.get(report.dispatch_id);
+    if (entry && !belongsTo(entry, stream))
+      return this.recorder.refuse(stream, report.dispatch_id, foreignDispatch(entry.name));
+    const runId = entry?.dispatch?.runId ?? report.run_id;
+    if (isRunId(runId)) {
+      this.returnCredit(stream, report.dispatch_id);
+      await this.recorder.record(stream, runId, report);
+    } else stream.close(status.INVALID_ARGUMENT, `run_id ${misfit.notOfFormat("uuid")}`);
+  }
+
+  /** The worker has answered: its credit is free, whichever of its streams the answer came on. */
+  private returnCredit(stream: WorkerStream, dispatchId: DispatchId): void {
+    const { heldCredit } = this.dispatches;
+    const holder = this.dispatches.get(dispatchId)?.stream ?? heldCredit.streamOf(dispatchId);
+    // The dispatch was sent again to another worker, which still executes it: that worker's credit stays taken.
+    if (holder?.workerId !== stream.workerId) return;
+    heldCredit.delete(dispatchId);
+    this.dispatches.releaseCredit(holder, dispatchId);
+  }
+
+  private helloAck(): HelloAck {
+    const { nodeId, limits } = this.options;
+    return {
+      node_id: nodeId,
+      heartbeat_interval_ms: limits.heartbeatIntervalMs,
+      node_count: Math.max(this.nodeCount, 1),
+      batches: true,
+      credit: true,
+    };
+  }
+
+  private tick(): void {
+    this.dispatches.tick();
+    this.announceNodeCount();
+  }
+
+  /** Workers open one channel per node, so every stream learns when the number of nodes changes. */
+  private announceNodeCount(): void {
+    const count = this.options.nodeCount();
+    if (count === this.nodeCount) return;
+    this.nodeCount = count;
+    for (const stream of this.dispatches.pool.all()) stream.write({ hello_ack: this.helloAck() });
+  }
+}
+
+/** At most three heartbeats per heartbeat timeout reach the run, one at a time. */
+function isHeartbeatDue({ dispatch, heartbeatAt, heartbeatUnderWay }: CommittedEntry): boolean {
+  const { heartbeatTimeoutMs } = dispatch.call;
+  if (heartbeatUnderWay || !heartbeatTimeoutMs) return false;
+  return heartbeatAt === undefined || performance.now() - heartbeatAt >= heartbeatTimeoutMs / 3;
 }

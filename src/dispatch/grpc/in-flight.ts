@@ -1,22 +1,62 @@
 // The dispatches of this node's streams, and the credit that each of them takes: reserved, executed, unclaimed,
-// claimed. Runs and workers reach it through streams.ts, other nodes through relayed-dispatches.ts.
+// claimed. Runs and workers reach it through carrier.ts, other nodes through relayed-dispatches.ts.
 
-import type { Dispatch, DispatchId } from "../../../machines/index.js";
-import type { ActionName } from "../action-name.js";
+import { type Dispatch, type DispatchId, foreignDispatch } from "../../../machines/index.js";
+import type { BatchedCoordinatorMessage } from "../../sdk/protocol/index.js";
 import type { CarrierHost, Reservation } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
+import { FairQueue } from "../fair-queue.js";
 import type { DispatchLimits } from "../limits.js";
 import type { Claimant } from "../relay/local-streams.js";
-import type { ReservationId } from "../voucher-id.js";
-import type { DispatchHolder } from "../workers.js";
-import { belongsTo, type CommittedEntry, type Entry, isCommitted, refusal } from "./entry.js";
-import { executeStep } from "./execute-step.js";
-import { HeldCredit } from "./held-credit.js";
+import type { ReservationId } from "../relay/messages.js";
+import { executeStep } from "../step-message.js";
+import type { ActionName, DispatchHolder } from "../workers.js";
 import type { WorkerStream } from "./stream.js";
 import { StreamPool } from "./stream-pool.js";
-import { Unclaimed } from "./unclaimed.js";
 
-export interface StreamsHost extends Pick<CarrierHost, "creditFreed" | "command"> {
+/** A dispatch, or the credit that is set aside for one. Reserved while it has no `dispatch`; once it has one, it is handed over, or about to be handed over again. */
+export interface Entry {
+  /** The dispatch's id, or that of a voucher whose dispatch has not come yet. */
+  readonly id: ReservationId;
+  readonly name: ActionName;
+  dispatch?: Dispatch;
+  /**
+   * The stream whose credit it takes. Undefined: the stream is lost, and the entry waits for a claim or for another
+   * worker.
+   */
+  stream: WorkerStream | undefined;
+  /** The node that owns the run handed it over. If its stream is lost, that node continues with it. */
+  relayed?: boolean;
+  cancelReason?: string;
+  /** Its worker is gone, as far as this node knows: since when, in database time, and which worker that was. */
+  lost?: { readonly since: number; readonly workerId?: string } | undefined;
+  /** When a heartbeat was last sent to the run, on the monotonic clock. */
+  heartbeatAt?: number;
+  heartbeatUnderWay?: boolean;
+}
+
+export type CommittedEntry = Entry & { readonly id: DispatchId; dispatch: Dispatch };
+
+export function isCommitted(entry: Entry | undefined): entry is CommittedEntry {
+  return entry?.dispatch !== undefined;
+}
+
+/** A committed dispatch that no stream holds. */
+export function withoutStream(dispatch: Dispatch): CommittedEntry {
+  return { id: dispatch.dispatchId, name: dispatch.call, dispatch, stream: undefined };
+}
+
+/** A dispatch belongs to the service that it was given to. */
+export function belongsTo({ name }: Pick<Entry, "name">, { service }: Pick<WorkerStream, "service">): boolean {
+  return name.service === service;
+}
+
+/** What a worker of another service gets that names the dispatch as its own. */
+export function refusal({ id, name }: Entry): BatchedCoordinatorMessage {
+  return { cancel: { dispatch_id: id, reason: foreignDispatch(name) } };
+}
+
+export interface InFlightHost extends Pick<CarrierHost, "creditFreed"> {
   /** A dispatch without a stream waits for any worker, and no worker here has credit for it. */
   creditWanted(): void;
   isMine(dispatchId: DispatchId): boolean;
@@ -33,7 +73,7 @@ export interface InFlightOptions {
   /** Database time, epoch milliseconds. */
   readonly now: () => number;
   readonly limits: DispatchLimits;
-  readonly host: StreamsHost;
+  readonly host: InFlightHost;
 }
 
 /** How often overdue dispatches are forgotten, and how long after its deadline a dispatch is overdue. */
@@ -81,8 +121,25 @@ export class InFlight {
     return { workerId: stream.workerId };
   }
 
+  send(dispatch: Dispatch): void {
+    const known = this.entries.get(dispatch.dispatchId);
+    if (this.stopping || known?.dispatch) return;
+    if (this.isExpired(dispatch)) this.resolve(dispatch.dispatchId);
+    else if (known) this.commit(known, dispatch);
+    else this.sendUnreserved(withoutStream(dispatch));
+  }
+
+  /** A dispatch that waits for another worker is left to its deadline: no worker starts a cancelled step. */
+  cancel(dispatchId: DispatchId, reason: string): void {
+    const entry = this.entries.get(dispatchId);
+    if (!isCommitted(entry)) return;
+    entry.cancelReason = reason;
+    this.unclaimed.remove(entry);
+    if (entry.stream) writeCancel(entry, entry.stream);
+  }
+
   /** The dispatch of a reservation is committed now. */
-  commit(reserved: Entry, dispatch: Dispatch): void {
+  private commit(reserved: Entry, dispatch: Dispatch): void {
     const entry: CommittedEntry = Object.assign(reserved, { id: dispatch.dispatchId, dispatch });
     this.reservations.delete(entry.id);
     if (entry.stream) this.writeExecute(entry, entry.stream);
@@ -96,7 +153,7 @@ export class InFlight {
   }
 
   /** The stream's worker already has the dispatch: it is not executed again. */
-  bind(entry: CommittedEntry, stream: WorkerStream): void {
+  private bind(entry: CommittedEntry, stream: WorkerStream): void {
     this.assign(entry, stream);
     writeCancel(entry, stream);
   }
@@ -269,4 +326,105 @@ export class InFlight {
 
 function writeCancel({ id, cancelReason }: Entry, stream: WorkerStream): void {
   if (cancelReason !== undefined) stream.write({ cancel: { dispatch_id: id, reason: cancelReason } });
+}
+
+/**
+ * Dispatches without a stream. First each waits for its worker to claim it; unclaimed, it waits for any worker with credit, ahead of everything new.
+ * It sends nothing and has no timer.
+ */
+class Unclaimed {
+  private readonly claimable: ExpiringMap<CommittedEntry, ReservationId>;
+  private readonly queue = new FairQueue<CommittedEntry>();
+
+  constructor(claimWaitMs: number) {
+    this.claimable = new ExpiringMap(claimWaitMs);
+  }
+
+  /** Its stream is gone, or was never on this node: its worker may come back and claim it. */
+  awaitClaim(entry: CommittedEntry): void {
+    this.claimable.set(entry.id, entry);
+  }
+
+  /**
+   * It waits for any worker. True if it is the only one of its action. If it is not, the others have already found no
+   * credit.
+   */
+  awaitWorker(entry: CommittedEntry): boolean {
+    return this.queue.add(entry.name, entry.id, entry);
+  }
+
+  /** Its own worker may still come back for it. */
+  awaitsClaim({ id }: Entry): boolean {
+    return this.claimable.get(id) !== undefined;
+  }
+
+  remove({ id, name }: Entry): void {
+    this.claimable.delete(id);
+    this.queue.remove(name, id);
+  }
+
+  /** Removes and returns the dispatches that were not claimed in time. */
+  takeDue(): CommittedEntry[] {
+    return this.claimable.takeDue().map(([, entry]) => entry);
+  }
+
+  serve(service: string, tryServe: (entry: CommittedEntry) => boolean): void {
+    this.queue.serve(service, tryServe);
+  }
+
+  takeFirst(name: ActionName, fits: (entry: CommittedEntry) => boolean): CommittedEntry | undefined {
+    return this.queue.takeFirst(name, fits);
+  }
+
+  /** The actions of the dispatches that wait for any worker, and how many. */
+  counts(): IterableIterator<readonly [name: ActionName, waiting: number]> {
+    return this.queue.ownCounts();
+  }
+
+  clear(): void {
+    this.claimable.clear();
+    this.queue.clear();
+  }
+}
+
+interface Held {
+  readonly stream: WorkerStream;
+  /** Database time, epoch milliseconds. */
+  readonly deadlineAt: number;
+}
+
+/**
+ * Credit of steps that were resolved without an answer: the worker may still execute them, so their credit stays taken until their deadline. It
+ * returns no credit itself: it says which is due.
+ */
+class HeldCredit {
+  private readonly held = new Map<ReservationId, Held>();
+
+  set(dispatchId: ReservationId, stream: WorkerStream, deadlineAt: number): void {
+    this.held.set(dispatchId, { stream, deadlineAt });
+  }
+
+  streamOf(dispatchId: ReservationId): WorkerStream | undefined {
+    return this.held.get(dispatchId)?.stream;
+  }
+
+  delete(dispatchId: ReservationId): void {
+    this.held.delete(dispatchId);
+  }
+
+  /** Forgets the credit of a stream that has ended. */
+  dropStream(stream: WorkerStream): void {
+    for (const [dispatchId, held] of this.held) if (held.stream === stream) this.held.delete(dispatchId);
+  }
+
+  /** Removes and returns the dispatches whose deadline has passed. `now` is database time. */
+  takeDue(now: number): [dispatchId: ReservationId, stream: WorkerStream][] {
+    const due: [ReservationId, WorkerStream][] = [];
+    for (const [dispatchId, { stream, deadlineAt }] of this.held) {
+      if (deadlineAt > now) continue;
+      this.held.delete(dispatchId);
+      due.push([dispatchId, stream]);
+    }
+    return due;
+  }
 }

@@ -2,33 +2,29 @@
 // nothing: which node a dispatch belongs to is the relay's decision.
 
 import type { Dispatch, DispatchId } from "../../../machines/index.js";
-import type { ActionName } from "../action-name.js";
 import type { Reservation } from "../carrier.js";
 import type { LocalStreams, Surrendered } from "../relay/local-streams.js";
-import type { ReservationId } from "../voucher-id.js";
-import { isCommitted, withoutStream } from "./entry.js";
-import type { InFlight } from "./in-flight.js";
+import type { ReservationId } from "../relay/messages.js";
+import type { ActionName } from "../workers.js";
+import { type InFlight, isCommitted, withoutStream } from "./in-flight.js";
 
 export class RelayedDispatches implements LocalStreams {
-  constructor(
-    private readonly inFlight: InFlight,
-    private readonly streams: Pick<LocalStreams, "send" | "cancel" | "resolved" | "holds">,
-  ) {}
+  constructor(private readonly inFlight: InFlight) {}
 
   send(dispatch: Dispatch): void {
-    this.streams.send(dispatch);
+    this.inFlight.send(dispatch);
   }
 
   cancel(dispatchId: DispatchId, reason: string): void {
-    this.streams.cancel(dispatchId, reason);
+    this.inFlight.cancel(dispatchId, reason);
   }
 
   resolved(id: ReservationId): void {
-    this.streams.resolved(id);
+    this.inFlight.resolve(id);
   }
 
   holds(dispatchId: DispatchId): boolean {
-    return this.streams.holds(dispatchId);
+    return this.inFlight.get(dispatchId) !== undefined;
   }
 
   serves(name: ActionName): boolean {

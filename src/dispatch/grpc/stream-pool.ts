@@ -1,7 +1,9 @@
-// The worker streams that have said hello, by service, and the choice among them. The dispatches that they hold are in
-// in-flight.ts.
-import type { ActionName } from "../action-name.js";
+// All worker streams of this node, bounded; and those that have said hello, by service, with the choice among them. The dispatches that they hold
+// are in in-flight.ts.
+
 import type { DispatchLimits } from "../limits.js";
+import { Tally } from "../request-slots.js";
+import type { ActionName } from "../workers.js";
 import type { WorkerStream } from "./stream.js";
 
 export class StreamPool {
@@ -74,3 +76,35 @@ export class StreamPool {
     stream.turn = ++this.turns;
   }
 }
+
+type StreamLimits = Pick<DispatchLimits, "streams" | "streamsPerAddress">;
+
+/**
+ * All streams, also those that have not said hello: bounded in all, and by the address that they come from. Those of one connection are bounded by
+ * HTTP/2, as server.ts announces.
+ */
+export class AttachedStreams {
+  private readonly addresses = new Map<WorkerStream, string>();
+  private readonly byAddress = new Tally();
+
+  /** The limit that the stream exceeds, if any: then it has not entered. */
+  enter(stream: WorkerStream, { streams, streamsPerAddress }: StreamLimits): string | undefined {
+    const address = addressOf(stream.call.getPeer());
+    if (this.addresses.size >= streams) return `the node has ${streams} worker streams, the most it takes`;
+    if (this.byAddress.of(address) >= streamsPerAddress)
+      return `the address ${address} has ${streamsPerAddress} streams to this node, the most it may have`;
+    this.addresses.set(stream, address);
+    this.byAddress.add(address, 1);
+    return undefined;
+  }
+
+  leave(stream: WorkerStream): void {
+    const address = this.addresses.get(stream);
+    if (address === undefined) return;
+    this.addresses.delete(stream);
+    this.byAddress.add(address, -1);
+  }
+}
+
+/** The address without the port, which differs from connection to connection. */
+const addressOf = (peer: string) => peer.replace(/:\d+$/, "");

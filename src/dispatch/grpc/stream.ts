@@ -1,7 +1,7 @@
 // One worker's stream: first the hello, then answers from the worker and steps to it, never more steps unanswered than
-// its credit. Which steps it gets and how its answers are recorded is decided in streams.ts.
+// its credit. Which steps it gets and how its answers are recorded is decided in carrier.ts.
 
-import { status } from "@grpc/grpc-js";
+import { type ServerDuplexStream, status } from "@grpc/grpc-js";
 import { type DispatchId, isDispatchId, misfit } from "../../../machines/index.js";
 import type { Log } from "../../log.js";
 import {
@@ -15,13 +15,13 @@ import {
   type StepResult,
   type WorkerMessage,
 } from "../../sdk/protocol/index.js";
-import { type ActionName, versionedAction } from "../action-name.js";
 import type { DispatchLimits } from "../limits.js";
-import type { ReservationId } from "../voucher-id.js";
+import type { ReservationId } from "../relay/messages.js";
 import type { ConnectedWorker } from "../workers.js";
+import { type ActionName, versionedAction } from "../workers.js";
 import { isReport, type Report } from "./answers.js";
-import type { WorkerCall } from "./execute-step.js";
-import { problemOf } from "./hello.js";
+
+export type WorkerCall = ServerDuplexStream<WorkerMessage, CoordinatorMessage>;
 
 /** Whether a worker's token is accepted. */
 export type Authenticate = (token: string) => AuthenticationAnswer | Promise<AuthenticationAnswer>;
@@ -189,7 +189,7 @@ export class WorkerStream {
   private async onHello(hello: Hello): Promise<void> {
     clearTimeout(this.helloTimer);
     this.state = "authenticating";
-    const problem = problemOf(hello, this.limits.helloBytes);
+    const problem = helloProblem(hello, this.limits.helloBytes);
     if (problem !== undefined) return this.close(status.INVALID_ARGUMENT, problem);
     if (!(await this.admit(hello.token))) return;
     this.workerId = hello.worker_id;
@@ -286,4 +286,26 @@ export class WorkerStream {
     this.outgoing.clear();
     this.owner.onEnd(this);
   }
+}
+
+const ID = new RegExp(misfit.ID_PATTERN);
+const ACTION = /^[A-Za-z0-9_.:-]{1,128}(@[0-9]{1,10})?$/;
+
+/** Actions, and dispatch ids in flight, that one hello may name. */
+const HELLO_NAMES = 10_000;
+
+/** A sentence for the worker. Undefined: the hello is as it must be. */
+export function helloProblem(hello: Hello, mostBytes: number): string | undefined {
+  const { worker_id, service, actions, in_flight, token } = hello;
+  let bytes = 0;
+  for (const text of [worker_id, service, token, ...actions, ...in_flight]) bytes += Buffer.byteLength(text);
+  if (bytes > mostBytes) return `the hello has ${bytes} bytes of text, more than ${mostBytes}`;
+  for (const [name, id] of Object.entries({ worker_id, service }))
+    if (!ID.test(id)) return `${name} ${misfit.unlike(misfit.ID_PATTERN)}`;
+  for (const [name, { length }] of Object.entries({ actions, in_flight }))
+    if (length > HELLO_NAMES) return `${name} ${misfit.tooManyItems(HELLO_NAMES)}`;
+  const nth = actions.findIndex((name) => !ACTION.test(name));
+  return nth < 0
+    ? undefined
+    : `actions[${nth}] ${misfit.unlike(misfit.ID_PATTERN)}, or such a name with @ and a version`;
 }

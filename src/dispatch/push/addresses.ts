@@ -1,8 +1,8 @@
 // The addresses that this node has handed calls to, and the calls of which actions: what operators see of workers that open no stream. No
 // call is dispatched by what it says.
 import type { ActionCall } from "../../../machines/index.js";
-import { type ActionName, versionedAction } from "../action-name.js";
 import type { ConnectedWorker } from "../workers.js";
+import { type ActionName, versionedAction } from "../workers.js";
 
 /** Actions that are remembered. Above it the oldest is forgotten. */
 const ACTIONS = 10_000;

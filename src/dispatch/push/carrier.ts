@@ -3,12 +3,11 @@
 // dispatch is sent, and what an answer means, is the outlet's.
 import type { ActionCall, Dispatch, DispatchId } from "../../../machines/index.js";
 import { withGrace } from "../../work/loop.js";
-import type { ActionName } from "../action-name.js";
 import type { Carrier, CarrierHost, Reservation } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
 import { FairQueue, type Pool } from "../fair-queue.js";
 import type { Ownership } from "../ownership.js";
-import type { ConnectedWorker, Obstacle } from "../workers.js";
+import type { ActionName, ConnectedWorker, Obstacle } from "../workers.js";
 import { AcceptedDispatches, type AcceptedOptions } from "./accepted.js";
 import type { AwayDestination } from "./destinations.js";
 import { Gates, type GatesOptions } from "./gates.js";

@@ -1,9 +1,8 @@
 // The destinations of one outlet: which of them take a dispatch now (a slot is free, and it is not away), and what operators see of them. It
 // holds no dispatch: carrier.ts does.
 import type { ActionCall } from "../../../machines/index.js";
-import type { ActionName } from "../action-name.js";
 import { RequestSlots } from "../request-slots.js";
-import type { ConnectedWorker, Obstacle } from "../workers.js";
+import type { ActionName, ConnectedWorker, Obstacle } from "../workers.js";
 import { type Address, Addresses } from "./addresses.js";
 import { type AwayDestination, Destinations, type DestinationsOptions } from "./destinations.js";
 import type { HeldDispatch } from "./held-dispatch.js";

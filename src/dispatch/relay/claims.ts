@@ -5,10 +5,10 @@ import type { Dispatch, DispatchId } from "../../../machines/index.js";
 import { ExpiringMap } from "../expiring-map.js";
 import type { DispatchLimits } from "../limits.js";
 import type { Ownership } from "../ownership.js";
-import { isVoucherId } from "../voucher-id.js";
 import type { Batcher } from "./batcher.js";
 import type { Claimant, LocalStreams } from "./local-streams.js";
 import type { Claim } from "./messages.js";
+import { isVoucherId } from "./messages.js";
 
 export interface ClaimsOptions {
   readonly streams: Pick<LocalStreams, "bound" | "resolved">;

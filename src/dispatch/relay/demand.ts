@@ -1,10 +1,10 @@
 // Tells the other nodes which calls wait here for credit: gathered for a moment, and repeated while calls wait. It
 // offers nothing and takes no credit: the vouchers that come back go to relay.ts.
 
-import { versionedAction } from "../action-name.js";
 import type { CreditWaiter } from "../carrier.js";
 import type { FairQueue } from "../fair-queue.js";
 import type { DispatchLimits } from "../limits.js";
+import { versionedAction } from "../workers.js";
 import type { Batcher } from "./batcher.js";
 import type { LocalStreams } from "./local-streams.js";
 import type { Demand } from "./messages.js";

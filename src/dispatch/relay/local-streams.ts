@@ -2,9 +2,9 @@
 // carrier implements it.
 
 import type { Dispatch, DispatchId } from "../../../machines/index.js";
-import type { ActionName } from "../action-name.js";
 import type { Carrier, Reservation } from "../carrier.js";
-import type { ReservationId } from "../voucher-id.js";
+import type { ActionName } from "../workers.js";
+import type { ReservationId } from "./messages.js";
 
 /** A dispatch that one side of the relay gives up to the other. A worker may have started it. */
 export interface Surrendered {

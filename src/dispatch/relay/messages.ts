@@ -1,11 +1,24 @@
 // What nodes send to each other about dispatches. A wire format between nodes of neighbouring releases: members may be
 // added, never changed. A message that does not fit is ignored, as a lost one would be.
 
+import { randomUUID } from "node:crypto";
 import { type Dispatch, type DispatchId, isObject, type Json, type JsonObject } from "../../../machines/index.js";
 import type { Protocol } from "../../bus/protocol.js";
-import type { ActionName } from "../action-name.js";
-import type { VoucherId } from "../voucher-id.js";
-import type { CalledAction } from "../workers.js";
+import type { ActionName, CalledAction } from "../workers.js";
+
+/** A node that offers another one credit reserves it under a voucher's id, until the dispatch comes that uses it. */
+export type VoucherId = string & { readonly __id: "voucher" };
+
+/** Credit of this node's streams is reserved under the id of a dispatch, or of a voucher. */
+export type ReservationId = DispatchId | VoucherId;
+
+const PREFIX = "voucher:";
+
+/** Random: who does not know it cannot use it. */
+export const newVoucherId = (): VoucherId => `${PREFIX}${randomUUID()}` as VoucherId;
+
+/** The id of a dispatch is a UUID. */
+export const isVoucherId = (id: ReservationId): id is VoucherId => id.startsWith(PREFIX);
 
 /** Calls of one action that wait at the sender. A node's demand is complete: it replaces the one it sent before. */
 export interface Demand extends ActionName {

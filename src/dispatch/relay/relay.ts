@@ -8,13 +8,12 @@ import type { CarrierHost, CreditSharing, Reservation } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
 import type { DispatchLimits } from "../limits.js";
 import type { Ownership, Peers } from "../ownership.js";
-import type { VoucherId } from "../voucher-id.js";
 import type { DispatchHolder } from "../workers.js";
 import { Batcher } from "./batcher.js";
 import { Claims, isOfService, type RemoteClaim } from "./claims.js";
 import { DemandAnnouncer } from "./demand.js";
 import type { Claimant, LocalStreams } from "./local-streams.js";
-import type { Ask, Tell, Voucher } from "./messages.js";
+import type { Ask, Tell, Voucher, VoucherId } from "./messages.js";
 import { RemoteDispatches } from "./remote-dispatches.js";
 import { VoucherIssuer } from "./voucher-issuer.js";
 

@@ -6,12 +6,11 @@ import type { Dispatch, DispatchId, JsonObject } from "../../../machines/index.j
 import type { Bus } from "../../bus/bus.js";
 import type { Reservation } from "../carrier.js";
 import type { DispatchLimits } from "../limits.js";
-import type { VoucherId } from "../voucher-id.js";
 import type { DispatchHolder } from "../workers.js";
 import type { Batcher } from "./batcher.js";
 import { isOfService, type RemoteClaim } from "./claims.js";
 import type { Claimant, LocalStreams, Surrendered } from "./local-streams.js";
-import type { Ask, HandOver, RollCall, Voucher } from "./messages.js";
+import type { Ask, HandOver, RollCall, Voucher, VoucherId } from "./messages.js";
 
 export interface RemoteDispatchesOptions {
   readonly streams: Pick<LocalStreams, "send" | "cancel" | "resend">;

@@ -2,18 +2,17 @@
 // dispatches that they hand over. What happens to a dispatch that its worker lost is decided by the owner of its run.
 
 import type { DispatchId } from "../../../machines/index.js";
-import { type ActionName, versionedAction } from "../action-name.js";
 import type { CreditWaiter } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
 import { FairQueue } from "../fair-queue.js";
 import type { DispatchLimits } from "../limits.js";
-import { newVoucherId, type VoucherId } from "../voucher-id.js";
+import { type ActionName, versionedAction } from "../workers.js";
 import type { Batcher } from "./batcher.js";
 import type { LocalStreams } from "./local-streams.js";
 import type { Demand, HandOver, Whereabouts } from "./messages.js";
+import { newVoucherId, type VoucherId } from "./messages.js";
 
 export interface VoucherIssuerOptions {
-  readonly nodeId: string;
   readonly streams: LocalStreams;
   readonly batcher: Pick<Batcher, "add">;
   readonly limits: DispatchLimits;

@@ -5,6 +5,7 @@ import type { Sql } from "postgres";
 import {
   type Answer,
   type JsonObject,
+  LOADED_COLUMNS,
   type RunColumns,
   type RunId,
   type StoredRun,
@@ -25,14 +26,14 @@ export interface LoadedRun {
 }
 
 /** Columns by name: a column that a later release adds must not change a result (law 13). */
+const OF_THE_RUN = LOADED_COLUMNS.map((column) => `r.${column}`).join(", ");
+
 export async function loadRun(sql: Sql, runId: RunId): Promise<LoadedRun | undefined> {
   const kept = keptInputs(sql);
   // What is kept now is at hand when the answer comes, whatever is evicted meanwhile.
   const known = new Map(kept.startsFor(runId).map((start) => [start, kept.get(start)]));
   const [row] = await sql<LoadedRow[]>`
-    select r.id, r.revision, r.fence, r.last_seq, r.last_event_at, r.state, r.current_step, r.requires_manual_review, r.record, r.call,
-      r.output, r.frames, r.items, r.workflow_id, r.version, r.definition_id, r.tenant_id, r.business_key, r.trigger_id,
-      r.parent_run_id, r.parent_step_id, r.parent_branch_id, r.parent_entry, r.root_run_id, r.started_at,
+    select r.revision, r.fence, r.last_seq, r.last_event_at, ${sql.unsafe(OF_THE_RUN)},
       o.start as inputs_of, i.inputs, octet_length(i.inputs::text) as inputs_bytes, s.identity, z.variables as inherited,
       (select json_object_agg(v.name, v.value) from run_variables v where v.run_id = r.id and v.value is not null) as variables,
       (select array_agg(v.name) from run_variables v where v.run_id = r.id and v.value is null) as gone

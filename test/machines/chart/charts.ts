@@ -1,8 +1,8 @@
 // The published chart and the machine that runs, side by side: every edge of either as text, and whether the published chart goes
 // along with what runs did.
 import { type AnyActorRef, type AnyStateMachine, type AnyStateNode, createActor, createMachine } from "xstate";
+import { chartValue } from "../../../machines/chart/actor.js";
 import { BOOKKEEPING } from "../../../machines/chart/compile.js";
-import { chartValue } from "../../../machines/chart/position.js";
 import { isTerminal, type Program } from "../../../machines/index.js";
 import type { Committed } from "../simulation.js";
 

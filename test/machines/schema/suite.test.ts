@@ -25,7 +25,7 @@ const isNote = (description: string) => / is only an annotation by default$/.tes
 
 const schemas = new Schemas();
 
-/** As a resource of its own, so that its references do not lead to the whole. */
+/** The schema as a resource of its own, so that its references do not lead to the whole. */
 function definitionOf(schema: Json, index: number): JsonObject {
   const v = typeof schema === "object" ? { $id: `https://suite.example/${index}`, ...schema } : schema;
   const steps = [{ id: "a", type: "noop" }];

@@ -133,7 +133,7 @@ describe("merge, filter and map", () => {
     ...more,
   });
   const template = (of: unknown) => map({ expression: undefined, template: of });
-  /** As a document says it: a member that is undefined is none. */
+  /** The step as a document has it: a member that is undefined is none. */
   const asPosted = (step: Draft): Draft => JSON.parse(JSON.stringify(step));
 
   attribute("map.items", "is a list, and an empty one maps to an empty one", () => {

@@ -5,10 +5,10 @@ import {
   inOnePiece,
   RELATIONS,
   type Relation,
+  type RunCommit,
   type RunId,
   type Slices,
 } from "../../../../machines/index.js";
-import type { RunCommit } from "./run-commit.js";
 
 /** A run's share of a commit as it travels. */
 export interface EncodedRun {

@@ -4,24 +4,27 @@
 // The compare-and-set of each run is the condition of its update (law 1), as is that it has not ended (law 4); a repeated command, start key,
 // event or run meets the key of its table (law 6). The last line compares the number of runs that have won with that of the group.
 import { RELATIONS, type Relation } from "../../../../machines/index.js";
-import { type Clause, fromItems, type Statement } from "./clause.js";
-import type { GroupRows } from "./encoding.js";
-import { INSERT_RUNS, SET_RUN } from "./fences.js";
 import {
   AUDIT_EVENTS,
+  type Clause,
   COMMANDS_RECORDED,
+  fromItems,
+  INSERT_RUNS,
   MESSAGES,
   OCCASIONAL,
   OUTBOX,
   OUTGOING_EVENTS,
+  SET_RUN,
   STARTS,
+  type Statement,
   TICKETS,
   UNDO_ADDED,
   UNDO_CHANGED,
   VARIABLES,
   WAKES,
   WAKES_GONE,
-} from "./writes.js";
+} from "./clauses.js";
+import type { GroupRows } from "./encoding.js";
 
 /**
  * The errors of a statement in which some run may have lost: a division by zero (not all have won), a key that exists already, a row
@@ -54,7 +57,7 @@ updated as (
   returning runs.id
 )`;
 
-/** A decision that changes nothing is based on a revision, too (law 3). In key order: see fences.ts. */
+/** A decision that changes nothing is based on a revision, too (law 3). In key order: see clauses.ts. */
 const CONFIRM: Clause = (from) => `
 confirmed as (
   select locked.id from (select id, expected, expected_fence from ${from.confirm} order by id) confirm cross join lateral (

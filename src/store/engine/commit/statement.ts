@@ -3,41 +3,55 @@
 import type { Sql } from "postgres";
 import type { Relation } from "../../../../machines/index.js";
 import { sqlStateOf } from "../failure.js";
-import { type Clause, fromItems, type Section, type Statement } from "./clause.js";
-import { type EncodedRun, GroupRows } from "./encoding.js";
 import {
+  AUDIT_EVENTS,
+  CLAIMED,
+  type Clause,
+  COMMANDS_RECORDED,
   CONFIRMATIONS,
   CREATION,
   EVENT_CLAIMS,
+  fromItems,
+  MESSAGES,
   NO_EVENT_CONFLICT,
   NO_PROMISE_CONFLICT,
   NO_SIGNAL_CONFLICT,
   NO_START_KEY_CONFLICT,
   NOTHING_CREATED,
+  OCCASIONAL,
+  OUTBOX,
+  OUTGOING_EVENTS,
   REVISIONS,
   SIGNAL_CLAIMS,
   SIGNAL_PROMISES,
   START_KEYS,
-  UPDATE,
-  WON,
-} from "./fences.js";
-import { isPlain, PlainStatements, SOME_LOST } from "./plain.js";
-import {
-  AUDIT_EVENTS,
-  CLAIMED,
-  COMMANDS_RECORDED,
-  MESSAGES,
-  OCCASIONAL,
-  OUTBOX,
-  OUTGOING_EVENTS,
   STARTS,
+  type Statement,
   TICKETS,
   UNDO_ADDED,
   UNDO_CHANGED,
+  UPDATE,
   VARIABLES,
   WAKES,
   WAKES_GONE,
-} from "./writes.js";
+  WON,
+} from "./clauses.js";
+import { type EncodedRun, GroupRows } from "./encoding.js";
+import { isPlain, PlainStatements, SOME_LOST } from "./plain.js";
+
+/**
+ * Clauses that a group without rows for them does without: opening a table costs time even where nothing is written. There are
+ * few sections, because each set of them is a statement of its own, planned once a connection.
+ */
+interface Section {
+  readonly relations: readonly Relation[];
+  /** The fences that later clauses refer to. */
+  readonly fences?: readonly Clause[];
+  /** The same names with no rows: for statements without the section. */
+  readonly withoutFences?: readonly Clause[];
+  /** The clauses that write rows of the runs that have won. */
+  readonly writes: readonly Clause[];
+}
 
 const EVERY_GROUP: readonly Relation[] = [
   "run_update",

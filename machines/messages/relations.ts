@@ -4,7 +4,52 @@ import type { Json } from "../values/json.js";
 
 /** The type of a column in Postgres. `?`: it may be null. */
 export type ColumnType = BaseType | `${BaseType}?`;
+type Columns = Readonly<Record<string, ColumnType>>;
 type BaseType = "uuid" | "int2" | "int4" | "int8" | "text" | "bool" | "timestamptz" | "json";
+
+/** The columns of a run that every commit of it writes. With the next two: all columns of a run that commits write, a new one included. */
+const CHANGING = {
+  state: "text",
+  step: "text?",
+  last_seq: "int4",
+  last_event_at: "timestamptz",
+  terminal_at: "timestamptz?",
+  review: "bool",
+  awaited_signal: "text?",
+  paused_reason: "text?",
+  record: "json",
+  output: "json?",
+} as const satisfies Columns;
+
+/** Those that a commit writes only when they change: large ones. */
+const RARE = { call: "json?", frames: "json?", items: "json?" } as const satisfies Columns;
+
+/** Those that its start writes, for good; but a run may move to another version. */
+const FIXED = {
+  shard: "int2",
+  workflow_id: "text",
+  version: "int4",
+  definition_id: "uuid",
+  tenant_id: "uuid?",
+  business_key: "text?",
+  trigger_id: "uuid?",
+  parent_run_id: "uuid?",
+  parent_step_id: "text?",
+  parent_branch_id: "text?",
+  parent_entry: "int4?",
+  root_run_id: "uuid?",
+  /** The run that a branch or an item is a part of. */
+  family_run_id: "uuid?",
+  started_at: "timestamptz",
+} as const satisfies Columns;
+
+/** The names of these columns. The statements that write and create runs are made of them. */
+export const RUN_COLUMNS = { changing: namesOf(CHANGING), rare: namesOf(RARE), fixed: namesOf(FIXED) };
+export type RareColumn = keyof typeof RARE;
+
+function namesOf<C extends Columns>(columns: C): readonly (keyof C & string)[] {
+  return Object.keys(columns);
+}
 
 export const RELATIONS = {
   /** The compare-and-set of a run: `expected` and `expected_fence` are the revision and the token that it is based on. */
@@ -13,23 +58,13 @@ export const RELATIONS = {
     expected: "int4",
     expected_fence: "int8",
     fence: "int8",
-    state: "text",
-    step: "text?",
-    last_seq: "int4",
-    last_event_at: "timestamptz",
-    terminal_at: "timestamptz?",
-    review: "bool",
-    awaited_signal: "text?",
-    paused_reason: "text?",
-    record: "json",
-    /** The next three columns stay as they are unless they are set. */
-    set_call: "bool",
-    call: "json?",
-    set_frames: "bool",
-    frames: "json?",
-    set_items: "bool",
-    items: "json?",
-    output: "json?",
+    ...CHANGING,
+    /** A rare column stays as it is unless it is set. */
+    ...RARE,
+    ...({ set_call: "bool", set_frames: "bool", set_items: "bool" } as const satisfies Record<
+      `set_${RareColumn}`,
+      ColumnType
+    >),
     /** Set where the run has moved to another version. */
     version: "int4?",
     definition_id: "uuid?",
@@ -39,36 +74,11 @@ export const RELATIONS = {
   /** `made_by`: the run of the group that creates it; null: a start. `scope` and `key`: its idempotency key. */
   new_run: {
     id: "uuid",
-    shard: "int2",
     fence: "int8",
-    record: "json",
-    workflow_id: "text",
-    version: "int4",
-    definition_id: "uuid",
-    tenant_id: "uuid?",
-    business_key: "text?",
-    trigger_id: "uuid?",
-    parent_run_id: "uuid?",
-    parent_step_id: "text?",
-    parent_branch_id: "text?",
-    parent_entry: "int4?",
-    root_run_id: "uuid?",
-    /** The run that a branch or an item is a part of. */
-    family_run_id: "uuid?",
-    started_at: "timestamptz",
+    ...FIXED,
     /** The run as it is created: `pending`, or as its first steps have left it. */
-    state: "text",
-    step: "text?",
-    last_seq: "int4",
-    last_event_at: "timestamptz",
-    terminal_at: "timestamptz?",
-    review: "bool",
-    awaited_signal: "text?",
-    paused_reason: "text?",
-    call: "json?",
-    frames: "json?",
-    items: "json?",
-    output: "json?",
+    ...CHANGING,
+    ...RARE,
     /** Null: the inputs of the kept scope. */
     inputs: "json?",
     identity: "json",
@@ -186,7 +196,7 @@ export const RELATIONS = {
   ticket_gone: { run_id: "uuid", entry: "int4" },
   /** A ticket that gives its slot back, and waits again at its old place. */
   ticket_returned: { run_id: "uuid", entry: "int4" },
-} as const satisfies Readonly<Record<string, Readonly<Record<string, ColumnType>>>>;
+} as const satisfies Readonly<Record<string, Columns>>;
 
 export type Relation = keyof typeof RELATIONS;
 

@@ -1,8 +1,245 @@
-// The second half of the commit statement: the rows of the runs that have won, table by table. Every clause asks who has `won`, so a loser
-// leaves no row; in the plain statement (plain.ts) all have, or nothing is written. Each row rides in the commit of its own run, so it is
-// written exactly once (law 5).
+// The clauses of the commit statement, of which both of its forms are made: which runs of the group win, and the rows of the winners. The statements
+// are plain.ts and statement.ts.
+//
+// No two commits wait for each other in a circle: run rows are locked in key order, confirmed ones like updated ones (their wake
+// rows and commands would be waited for otherwise), and tables are written in a fixed order. A row that another commit holds is
+// skipped, and its run loses: it tries again.
+//
+// Rows are looked up by key, one by one: `cross join lateral (… limit 1)`. A join, or a condition that can move in there (a limit keeps it
+// out), would leave the way to the planner: it may plan while the table is empty, and keep a plan that reads all of it.
+import { type ColumnType, RELATIONS, type Relation, RUN_COLUMNS } from "../../../../machines/index.js";
 import { ANNOUNCED_FROM_MEMORY_SECONDS } from "../events.js";
-import type { Clause } from "./clause.js";
+
+/** The FROM item of each relation: `unnest(…) as name(columns)`. */
+type From = Readonly<Record<Relation, string>>;
+
+/** The condition that the run in this column has won. In the plain statement all have. */
+type Won = (column: string) => string;
+
+/** One CTE of a statement: `name as (…)`. */
+export type Clause = (from: From, won: Won) => string;
+
+/** A statement with its parameters: those of these relations, in their order. */
+export interface Statement {
+  readonly relations: readonly Relation[];
+  readonly text: string;
+}
+
+/** Their rows are written in the order in which they were added, which the column `position` counts: the sequence numbers follow it. */
+const ORDERED: ReadonlySet<Relation> = new Set(["undo_entry", "outgoing_event"]);
+
+/** The FROM items of the relations, each column a text parameter; the parameters are numbered through. */
+export function fromItems(relations: readonly Relation[]): From {
+  let next = 1;
+  const items = relations.map((relation) => {
+    const columns = Object.entries<ColumnType>(RELATIONS[relation]);
+    const arrays = columns.map(([, type]) => `$${next++}::text::${type.replace("?", "")}[]`).join(", ");
+    const names = columns.map(([name]) => name).join(", ");
+    const [counting, position] = ORDERED.has(relation) ? [" with ordinality", ", position"] : ["", ""];
+    return [relation, `unnest(${arrays})${counting} as ${relation}(${names}${position})`];
+  });
+  return Object.fromEntries(items) as From;
+}
+
+// ---- The row of a run
+
+/** The columns that have other names in the table. */
+const IN_TABLE: Readonly<Record<string, string>> = { step: "current_step", review: "requires_manual_review" };
+const inTable = (column: string) => IN_TABLE[column] ?? column;
+
+const { changing, rare, fixed } = RUN_COLUMNS;
+
+/** The columns of a run that its update sets: in both forms of the statement the same. */
+export const SET_RUN = [
+  "revision = runs.revision + 1, fence = run_update.fence",
+  ...changing.map((column) => `${inTable(column)} = run_update.${column}`),
+  ...rare.map(
+    (column) => `${column} = case when run_update.set_${column} then run_update.${column} else runs.${column} end`,
+  ),
+  ...["version", "definition_id"].map((column) => `${column} = coalesce(run_update.${column}, runs.${column})`),
+].join(", ");
+
+const CREATED = ["id", "fence", ...fixed, ...changing, ...rare];
+
+export const INSERT_RUNS = `insert into runs (revision, ${CREATED.map(inTable).join(", ")})
+  select 1, ${CREATED.map((column) => `new_run.${column}`).join(", ")} from new_run`;
+
+// ---- Who wins
+
+/** A signal goes to one run (law 9): of two claims in the group the first one counts, and a consumed signal is no longer free. */
+export const SIGNAL_CLAIMS: readonly Clause[] = [
+  (from) => `
+signal_claim as materialized (
+  select *, row_number() over (partition by id order by run_id) as nth from ${from.signal_claim}
+)`,
+  () => `
+free_signal as materialized (
+  select signal.id from (select distinct id from signal_claim order by id) claimed cross join lateral (
+    select signals.id, signals.consumed_at from signals where signals.id = claimed.id limit 1 for update skip locked
+  ) signal where signal.consumed_at is null
+)`,
+  () => `
+signal_conflict as materialized (
+  select signal_claim.run_id from signal_claim
+  where signal_claim.nth > 1 or signal_claim.id not in (select id from free_signal)
+)`,
+];
+export const NO_SIGNAL_CONFLICT: Clause = () => `
+signal_conflict as (select null::uuid as run_id where false)`;
+
+/** A signal is promised to a run that waits for it and has been promised none (law 9). Of two promises in the group the first one counts. */
+export const SIGNAL_PROMISES: readonly Clause[] = [
+  (from) => `
+promise as materialized (
+  select *, row_number() over (partition by waiter order by run_id) as nth from ${from.promise}
+)`,
+  () => `
+waiting_run as materialized (
+  select locked.id from (select waiter, name from promise order by waiter) promise cross join lateral (
+    select id, awaited_signal, paused_reason, terminal_at from runs where runs.id = promise.waiter limit 1
+    for no key update skip locked
+  ) locked
+  where locked.awaited_signal = promise.name and locked.paused_reason = 'signal' and locked.terminal_at is null
+)`,
+  () => `
+promise_conflict as materialized (
+  select promise.run_id from promise where promise.nth > 1 or promise.waiter not in (select id from waiting_run)
+)`,
+];
+export const NO_PROMISE_CONFLICT: Clause = () => `
+promise_conflict as (select null::uuid as run_id where false)`;
+
+/** A run takes an event at most once (law 9). */
+export const EVENT_CLAIMS: readonly Clause[] = [
+  (from) => `
+event_claim as materialized (select * from ${from.event_claim})`,
+  () => `
+event_conflict as materialized (
+  select event_claim.run_id from event_claim cross join lateral (
+    select from event_takes
+    where event_takes.run_id = event_claim.run_id and event_takes.event_id = event_claim.event_id limit 1
+  ) taken
+)`,
+];
+export const NO_EVENT_CONFLICT: Clause = () => `
+event_conflict as (select null::uuid as run_id where false)`;
+
+/**
+ * A command that has an outcome already is not carried out again (law 6). One whose outcome was committed after this statement's
+ * snapshot is not seen here; it moved the revision, or, where it was a confirmation, its key refuses the second one.
+ */
+export const COMMANDS: readonly Clause[] = [
+  (from) => `
+command as materialized (select * from ${from.command})`,
+  () => `
+command_conflict as materialized (
+  select command.run_id from command cross join lateral (
+    select from run_commands
+    where run_commands.run_id = command.run_id and run_commands.command_id = command.command_id limit 1
+  ) recorded
+)`,
+];
+
+/**
+ * The compare-and-set on the revision and on the token beside it (law 1), of runs that have not ended (law 4). A token that was not expected
+ * means that the row has another history.
+ */
+export const REVISIONS: readonly Clause[] = [
+  (from) => `
+run_update as materialized (select * from ${from.run_update})`,
+  ...COMMANDS,
+  () => `
+fenced as materialized (
+  select locked.id from (select id, expected, expected_fence from run_update order by id) run_update cross join lateral (
+    select id, revision, fence, terminal_at from runs where runs.id = run_update.id limit 1 for update skip locked
+  ) locked
+  where locked.revision = run_update.expected and locked.fence = run_update.expected_fence
+    and locked.terminal_at is null
+    and locked.id not in (select run_id from command_conflict)
+    and locked.id not in (select run_id from signal_conflict)
+    and locked.id not in (select run_id from promise_conflict)
+    and locked.id not in (select run_id from event_conflict)
+)`,
+];
+
+/** A decision that changes nothing is based on a revision, too (law 3). */
+export const CONFIRMATIONS: Clause = (from) => `
+confirmed as (
+  select locked.id from (select id, expected, expected_fence from ${from.confirm} order by id) confirm cross join lateral (
+    select id, revision, fence from runs where runs.id = confirm.id limit 1 for no key update skip locked
+  ) locked
+  where locked.revision = confirm.expected and locked.fence = confirm.expected_fence
+    and locked.id not in (select run_id from command_conflict)
+)`;
+
+/**
+ * A run is created once: it wins its idempotency key, or loses. A run that creates another under a key loses with it, because it
+ * has told its workflow the id of a run that would not exist. It replays and finds the winner. So that a key that was won is
+ * never left without its run, a run creates at most one run under a key in a commit.
+ */
+export const START_KEYS: readonly Clause[] = [
+  (from) => `
+new_run as materialized (
+  select * from ${from.new_run}
+  where new_run.made_by is null or new_run.key is null or new_run.made_by in (select id from fenced)
+)`,
+  () => `
+start_key_taken as (
+  insert into start_keys (scope, key, run_id)
+  select new_run.scope, new_run.key, new_run.id from new_run
+  where new_run.key is not null and not exists (select 1 from runs where runs.id = new_run.id)
+  order by new_run.scope, new_run.key
+  on conflict do nothing returning run_id
+)`,
+  () => `
+start_key_conflict as materialized (
+  select new_run.made_by as run_id from new_run
+  where new_run.made_by is not null and new_run.key is not null
+    and new_run.id not in (select run_id from start_key_taken)
+)`,
+];
+export const NO_START_KEY_CONFLICT: Clause = () => `
+start_key_conflict as (select null::uuid as run_id where false)`;
+
+/** The runs that win. */
+export const UPDATE: Clause = () => `
+updated as (
+  update runs set ${SET_RUN}
+  from run_update where runs.id = run_update.id and runs.id in (select id from fenced)
+    and runs.id not in (select run_id from start_key_conflict)
+  returning runs.id
+)`;
+
+/** Started runs, then the children of runs that have won: a run may create some in the commit of its start. */
+export const CREATION: readonly Clause[] = [
+  () => `
+started as (
+  ${INSERT_RUNS}
+  where (new_run.key is null or new_run.id in (select run_id from start_key_taken)) and new_run.made_by is null
+  order by new_run.id
+  on conflict do nothing returning id
+)`,
+  () => `
+born as (
+  ${INSERT_RUNS}
+  where (new_run.key is null or new_run.id in (select run_id from start_key_taken))
+    and (new_run.made_by in (select id from updated) or new_run.made_by in (select id from started))
+  order by new_run.id
+  on conflict do nothing returning id
+)`,
+  () => `
+created as (select id from started union all select id from born)`,
+];
+export const NOTHING_CREATED: Clause = () => `
+created as (select null::uuid as id where false)`;
+
+export const WON: Clause = () => `
+won as materialized (
+  select id from updated union all select id from confirmed union all select id from created
+)`;
+
+// ---- The rows of the winners: every clause asks who has `won`, so a loser leaves no row. Each row rides in the commit of its own run, so it is
+// written exactly once (law 5).
 
 /** The outcome of a command is committed with its id: a repeat gets the recorded answer (law 6). */
 export const COMMANDS_RECORDED: Clause = (_, won) => `
@@ -42,7 +279,7 @@ wakes_removed as (
   where wakes.run_id = wake_gone.run_id and ${won("wake_gone.run_id")}
 )`;
 
-/** The claims of fences.ts that have won: the taker's commit consumes the signal or the event (law 9). */
+/** The claims that have won: the taker's commit consumes the signal or the event (law 9). */
 export const CLAIMED: readonly Clause[] = [
   (_, won) => `
 signals_consumed as (
