@@ -33,6 +33,7 @@ export const RunIdText = Type.Unsafe<RunId>({ type: "string", format: "uuid" });
 export const DispatchIdText = Type.Unsafe<DispatchId>({ type: "string", format: "uuid" });
 const ID_TEXT = "1 to 128 of the characters A-Z a-z 0-9 _ . : -";
 export const Id = Type.String({ pattern: ID_PATTERN, description: ID_TEXT });
+export const SignalName = Type.String({ pattern: NEW_ID_PATTERN, description: `${ID_TEXT}, but not . or ..` });
 export const Flag = Type.Boolean();
 export const Time = Type.String({ format: "date-time" });
 export const Int = (minimum: number, maximum: number) => Type.Integer({ minimum, maximum });
