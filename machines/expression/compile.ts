@@ -9,7 +9,7 @@ import { ExpressionError, ExpressionSyntaxError, explain, locate } from "./error
 import { plan, type Run } from "./evaluate.js";
 import { budgetExhausted, isExhausted, isShared } from "./fuel.js";
 import { parse } from "./parse.js";
-import { isTrue, toJson } from "./result.js";
+import { isTrue, numberOrJson, toJson } from "./result.js";
 import { endOfLiteral } from "./scan.js";
 import type { Expr } from "./tree.js";
 import type { Scope } from "./values.js";
@@ -129,6 +129,11 @@ export class CelExpression implements Expression {
   evaluate(scope: Scope): Json {
     const bounded = isShared();
     return this.located(() => toJson(this.value(scope), bounded));
+  }
+
+  evaluateNumber(scope: Scope): Json {
+    const bounded = isShared();
+    return this.located(() => numberOrJson(this.value(scope), bounded));
   }
 
   test(scope: Scope): boolean {

@@ -42,6 +42,12 @@ export function toJson(value: CelValue, bounded: boolean, depth = 0): Json {
   return scalar(value);
 }
 
+/** A result where a number is asked for: a decimal is one there, not its text. */
+export function numberOrJson(value: CelValue, bounded: boolean): Json {
+  const given = value instanceof Optional ? (value.value ?? null) : value;
+  return given instanceof Decimal ? double(Number(given.toString())) : toJson(given, bounded);
+}
+
 /** A CEL escape can produce text that cannot be stored. Values from the scope were checked where they entered. */
 function storable(text: string): string {
   const size = measure(text);

@@ -24,6 +24,8 @@ export interface Template {
   readonly weight: number;
   /** Throws ExpressionError. All expressions inside share one step budget. */
   render(scope: Scope): Json;
+  /** As `render`, for an attribute that is a number: an exact decimal is written back as one. */
+  renderNumber(scope: Scope): Json;
 }
 
 /** Renders a value that is not constant. */
@@ -99,6 +101,10 @@ class Whole implements Template {
   render(scope: Scope): Json {
     return this.expression.evaluate(scope);
   }
+
+  renderNumber(scope: Scope): Json {
+    return this.expression.evaluateNumber(scope);
+  }
 }
 
 class Composite implements Template {
@@ -131,6 +137,10 @@ class Composite implements Template {
   render(scope: Scope): Json {
     const node = this.node;
     return "constant" in node ? node.constant : evaluation(() => node.render(scope));
+  }
+
+  renderNumber(scope: Scope): Json {
+    return this.render(scope);
   }
 }
 

@@ -76,7 +76,7 @@ function keyOf(template: Template, scope: Scope): string {
 }
 
 function limitOf(source: NumberSource, scope: Scope): number {
-  const limit = typeof source === "number" ? source : source.render(scope);
+  const limit = typeof source === "number" ? source : source.renderNumber(scope);
   if (typeof limit === "number" && Number.isInteger(limit) && limit >= LIMIT.min && limit <= LIMIT.max) return limit;
   throw new ExpressionError(`the limit of concurrency must be a whole number from ${LIMIT.min} to ${LIMIT.max}`);
 }

@@ -5,8 +5,12 @@ import { ExpressionError } from "../expression/index.js";
 import type { Facts } from "../messages/fact.js";
 import { commandOwed } from "../messages/owed.js";
 import { parseRunId, type RunId } from "../values/ids.js";
-import * as misfit from "../values/misfit.js";
 import { failed, objectOf, type StepOutcome, stepType, textOf } from "./step.js";
+import { signalNameProblem } from "./wait_for_signal.js";
+
+function nameProblem(name: string): string | undefined {
+  return name.startsWith("user_task.") ? "must not begin with user_task." : signalNameProblem(name);
+}
 
 export const emitSignal = stepType({
   name: "emit_signal",
@@ -21,8 +25,8 @@ export const emitSignal = stepType({
   dryRunSkips: () => true,
   enter({ attributes, scope, facts, run, plan, entry }): StepOutcome {
     const name = textOf(attributes.signal_name, scope, "signal_name");
-    if (!/^[A-Za-z0-9_.:-]{1,128}$/.test(name) || name.startsWith("user_task."))
-      throw new ExpressionError(`signal_name ${misfit.unlike(misfit.ID_PATTERN)}, and not begin with user_task.`);
+    const problem = nameProblem(name);
+    if (problem !== undefined) throw new ExpressionError(`signal_name ${problem}`);
     const to = textOf(attributes.run_id, scope, "run_id");
     const payload = objectOf(attributes.payload, scope, "payload");
     if (run.dryRun) return { kind: "skipped", reason: "dry_run", output: {} };

@@ -339,9 +339,9 @@ export function listOf(source: Expression, scope: Scope, name: string): readonly
 }
 
 export function numberOf(source: NumberSource, scope: Scope, name: string, min = 0): number {
-  const rendered = typeof source === "number" ? source : source.render(scope);
+  const rendered = typeof source === "number" ? source : source.renderNumber(scope);
   if (typeof rendered === "number" && Number.isFinite(rendered) && rendered >= min) return rendered;
-  throw new ExpressionError(`${name} must be a number of at least ${min}`);
+  throw new ExpressionError(`${name} must be a number${Number.isFinite(min) ? ` of at least ${min}` : ""}`);
 }
 
 /** Whole milliseconds, rounded up so that nothing fires early. */

@@ -34,8 +34,13 @@ export function nextOrTimeout({ on_timeout, ...limits }: Waiting, awaited: strin
   return limit === undefined ? awaited : [awaited, limit].filter((part) => part !== null).join(", or ");
 }
 
-const SIGNAL_NAME = /^[A-Za-z0-9_.:-]{1,128}$/;
-const SIGNAL_NAME_RULE = misfit.unlike(misfit.ID_PATTERN);
+const SIGNAL_NAME = new RegExp(misfit.ID_PATTERN);
+
+/** Why no step can wait for a signal of this name: then nobody can send one either. */
+export function signalNameProblem(name: string): string | undefined {
+  if (!SIGNAL_NAME.test(name)) return misfit.unlike(misfit.ID_PATTERN);
+  return DOT_SEGMENTS.has(name) ? DOT_SEGMENT_RULE : undefined;
+}
 
 const signalOf = ({ signal_name }: { signal_name: Template }) => `the signal ${written(signal_name)}`;
 
@@ -57,16 +62,15 @@ export const waitForSignal = stepType({
   mock: { output: "any", failures: "timeout" },
   check({ signal_name }, place) {
     if (!signal_name.constant) return;
-    const name = String(signal_name.render({}));
-    if (!SIGNAL_NAME.test(name)) place.at("signal_name").problem(SIGNAL_NAME_RULE);
-    else if (DOT_SEGMENTS.has(name)) place.at("signal_name").problem(DOT_SEGMENT_RULE);
+    const problem = signalNameProblem(String(signal_name.render({})));
+    if (problem !== undefined) place.at("signal_name").problem(problem);
   },
   edges: (attributes) => timeoutEdges(attributes, signalOf(attributes)),
   nextWhen: (attributes) => nextOrTimeout(attributes, signalOf(attributes)),
   enter({ attributes: { signal_name, timeout_ms }, scope, facts, run, maybeSignalled }) {
     const name = textOf(signal_name, scope, "signal_name");
-    if (!SIGNAL_NAME.test(name)) throw new ExpressionError(`signal_name ${SIGNAL_NAME_RULE}`);
-    if (DOT_SEGMENTS.has(name)) throw new ExpressionError(`signal_name ${DOT_SEGMENT_RULE}`);
+    const problem = signalNameProblem(name);
+    if (problem !== undefined) throw new ExpressionError(`signal_name ${problem}`);
     if (run.dryRun) return { kind: "done", output: {} };
     if (maybeSignalled) {
       if (facts.signal === undefined) return { kind: "need", need: { kind: "signal", name } };

@@ -82,6 +82,12 @@ const anyObject: Kind<JsonObject> = {
   parse: (raw, place) => (isObject(raw) ? raw : place.problem(misfit.wrongType("object"))),
 };
 
+/** Of a trigger as it is read. A client that has one class for both writes null, which counts as absent. */
+const setByService: Kind<never> = {
+  name: "null",
+  parse: (_raw, place) => place.problem("is set by the service: leave it out"),
+};
+
 const DOCUMENT = {
   $schema: optional(plainText, "For editors; the service does not read it."),
   trigger_type: required(oneOf("cron", "record_transition"), "What fires it."),
@@ -90,6 +96,11 @@ const DOCUMENT = {
   config: required(anyObject, "By trigger_type."),
   enabled: defaulted(flag, true, "Whether it fires by itself."),
   tenant_id: optional(tenant, "The tenant of its runs."),
+  id: optional(setByService, "Set by the service."),
+  created_at: optional(setByService, "Set by the service."),
+  created_by: optional(setByService, "Set by the service."),
+  next_fire_at: optional(setByService, "Set by the service."),
+  last_fired_at: optional(setByService, "Set by the service."),
 };
 
 /** The names that templates of `input_mapping` see. */

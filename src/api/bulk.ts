@@ -13,7 +13,7 @@ import { withoutDefaults, withoutNulls } from "./http/absent.js";
 import { AnyObject, NoMembers, refuseLargePayload, refuseNames, shaped } from "./http/body.js";
 import { closeSignal } from "./http/close-signal.js";
 import { IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
-import { Id, Int, memberCheck, OneOf, PageParameters, pageOf, path, query, Uuid } from "./http/parameters.js";
+import { Int, memberCheck, OneOf, PageParameters, pageOf, path, query, SignalName, Uuid } from "./http/parameters.js";
 import { object, one, page, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 import { Migrate, refuseCheck } from "./migrate.js";
@@ -26,7 +26,7 @@ const ITEM = `${URL}/:id`;
 const bulkPath = path({ id: Uuid });
 
 const SignalParams = Type.Object({
-  signal_name: Id,
+  signal_name: SignalName,
   payload: Type.Optional(AnyObject({ default: {} })),
 });
 

@@ -7,7 +7,7 @@ import { notAwaited } from "../operate/index.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, refuseLargePayload, shaped } from "./http/body.js";
 import { commandOptions, IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
-import { Id, path, query, RunIdText, Text } from "./http/parameters.js";
+import { path, query, RunIdText, SignalName, Text } from "./http/parameters.js";
 import { object, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 
@@ -33,7 +33,7 @@ const SignalBody = shaped<Static<typeof Signal> | JsonObject>(Signal, (body) =>
 
 const runPath = path({ id: RunIdText });
 /** The names that a step may await. */
-const signalPath = path({ run_id: RunIdText, name: Id });
+const signalPath = path({ run_id: RunIdText, name: SignalName });
 const cancelQuery = query({ reason: Text({ min: 0, max: MAX_REASON }) });
 
 const RUN_ID = { run_id: { type: "string", format: "uuid" } };

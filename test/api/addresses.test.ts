@@ -120,6 +120,13 @@ describe("the name of a signal", () => {
     expect(rig.asked.length, "nothing was recorded").toBe(before);
   });
 
+  it.each([".", ".."])("%s, which no step may await, is refused in a bulk job too", async (name) => {
+    const { status, body } = await rig.call("POST", "/api/v1/bulk", {
+      ...{ filter: {}, action: "signal", params: { signal_name: name } },
+    });
+    expect([status, body.details?.[0].path]).toEqual([400, "$.params.signal_name"]);
+  });
+
   it("of 128 characters is taken", async () => {
     const run = await insertRun(rig);
     expect((await rig.call("POST", `/api/v1/sagas/${run}/signal/${"x".repeat(128)}`, {})).status).toBe(202);

@@ -82,6 +82,10 @@ describe("a request without content", () => {
     "a content type that is none": { headers: { "content-type": "nonsense", "content-length": "0" } },
     "JSON of no bytes": { headers: { "content-type": "application/json", "content-length": "0" } },
     "an empty chunked body": { headers: { "transfer-encoding": "chunked" }, chunked: true },
+    "an empty chunked body of JSON": {
+      headers: { "transfer-encoding": "chunked", "content-type": "application/json" },
+      chunked: true,
+    },
     "an empty chunked body of text": {
       headers: { "transfer-encoding": "chunked", "content-type": "text/plain" },
       chunked: true,

@@ -26,6 +26,14 @@ describe("null for an optional attribute", () => {
     expect(problemsOf(step({ ...plain, ...nulls(names) }))).toEqual(problemsOf(step(plain)));
   });
 
+  it.each([...STEP_TYPES.values()])("of another step type counts as absent at a step of the type $name", ({ name }) => {
+    const everyType = [...STEP_TYPES.values()].flatMap(({ attributes }) => Object.keys(attributes));
+    const own = STEP_TYPES.get(name)?.attributes ?? {};
+    const others = ["retry", ...everyType].filter((each) => !Object.hasOwn(own, each));
+    const plain = { type: name };
+    expect(problemsOf(step({ ...plain, ...nulls(others) }))).toEqual(problemsOf(step(plain)));
+  });
+
   it("inside `inputs` counts as absent too, and one beside them gives way to one inside", () => {
     const inside = step({ type: "log", level: null, message: null, inputs: { message: "hello", fields: null } });
     expect(problemsOf(inside).problems).toEqual([]);
@@ -66,6 +74,7 @@ describe("null for an optional attribute", () => {
     const trigger = readTrigger({
       ...{ trigger_type: "cron", workflow_id: "w", config },
       ...nulls(["version", "enabled", "tenant_id"]),
+      ...nulls(["id", "created_at", "created_by", "next_fire_at", "last_fired_at"]),
     });
     expect(trigger).toMatchObject({
       ...{ problems: [], value: { enabled: true, rule: { config: { overlap_policy: "allow" } } } },

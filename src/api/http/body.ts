@@ -89,6 +89,7 @@ export function parseJsonBodies(app: FastifyInstance, bounds: BodyBounds, schedu
   });
   app.addContentTypeParser("application/json", async (request: FastifyRequest, payload: IncomingMessage) => {
     const bytes = await receiveBody(request, payload, bounds);
+    if (bytes.length === 0) return undefined;
     const body = await scheduler.compute(partyOf(request), () => parse(request, bytes));
     if (bytes.length > MOST_FOR_ALL_FAULTS && typeof body === "object" && body !== null) LARGE.add(body);
     await scheduler.compute(partyOf(request), () => refuseUnstorable(body));
@@ -100,11 +101,9 @@ export function parseJsonBodies(app: FastifyInstance, bounds: BodyBounds, schedu
   });
 }
 
-/** An empty body counts as absent. */
 function jsonParser(app: FastifyInstance): (request: FastifyRequest, bytes: Buffer) => unknown {
   const parse = app.getDefaultJsonParser("error", "error");
   return (request, bytes) => {
-    if (bytes.length === 0) return undefined;
     // Decoding would turn different bodies into the same text.
     if (!isUtf8(bytes)) throw badRequest("the body is not UTF-8");
     let parsed: { error?: unknown; body?: unknown } = {};

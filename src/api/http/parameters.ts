@@ -30,6 +30,10 @@ export const Uuid = Type.String({ format: "uuid" });
 export const RunIdText = Type.Unsafe<RunId>({ type: "string", format: "uuid" });
 export const DispatchIdText = Type.Unsafe<DispatchId>({ type: "string", format: "uuid" });
 export const Id = Type.String({ pattern: misfit.ID_PATTERN, description: misfit.ID_WORDS });
+export const SignalName = Type.String({
+  pattern: misfit.NEW_ID_PATTERN,
+  description: `${misfit.ID_WORDS}, and not . or ..`,
+});
 export const Flag = Type.Boolean();
 export const Time = Type.String({ format: "date-time" });
 export const Int = (minimum: number, maximum: number) => Type.Integer({ minimum, maximum });

@@ -350,6 +350,19 @@ function cancelledAt(type: string, place: string, point: number, compensate: boo
   return true;
 }
 
+describe("an attribute that is a number", () => {
+  it.each([
+    { type: "wait_duration", duration_ms: "${decimal(inputs.n)}" },
+    { type: "wait_duration", duration_ms: "${(decimal('1.50') * inputs.n).round()}" },
+    { type: "foreach", items: "[1]", body: "b", max_items: "${decimal(inputs.n)}", max_concurrency: "${decimal(1)}" },
+    { type: "while", condition: "iteration < 1", body: "b", max_iterations: "${decimal('5.00')}" },
+    { type: "wait_for_signal", signal_name: "go", timeout_ms: "${decimal(inputs.n)}", on_timeout: "continue" },
+  ])("takes a decimal: %j", (draft: Draft) => {
+    const steps = [draft, ...("body" in draft ? [{ id: "b", type: "noop" }] : [])];
+    expect(finish(steps, { inputs: { n: 5 } }).context.state).toBe("succeeded");
+  });
+});
+
 describe("the chart", { tags: "short" }, () => {
   it("next, skip and continue are edges to the next step, on_error to its own", () => {
     const when = "inputs.go";

@@ -23,7 +23,10 @@ describe("metric_emit", () => {
     expect(emitted({ value: 2.5 })?.value).toBe(2.5);
     expect(emitted({ value: "${inputs.n * 2}" })?.value).toBe(4);
     expect(emitted({ value: -1, kind: "gauge" })?.value).toBe(-1);
-    expect(failed({ value: "${inputs.shop}" })).toMatch(/^expression_error: value must be a number/);
+    for (const value of ["${decimal('19.90') * 3}", "${optional.of(decimal('59.7'))}"])
+      expect(emitted({ value })?.value, "a decimal is a number where one is asked for").toBe(59.7);
+    expect(failed({ value: "${inputs.shop}" })).toBe("expression_error: value must be a number");
+    expect(failed({ value: "${'2'}" })).toBe("expression_error: value must be a number");
     expect(problemsOf(emit({ value: "2" }))).toEqual([".value: must be a number"]);
     expect(problemsOf(emit({ value: [] }))).toEqual([".value: must be a number"]);
   });
