@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
 import { parseJson } from "../json-text.js";
-import { DatabaseUrlError, parseDatabaseUrl } from "./database-url.js";
+import { DatabaseUrlError, parseDatabaseUrl, withPlaceOf } from "./database-url.js";
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
@@ -79,8 +79,9 @@ export class Environment {
     const text = this.text(name);
     if (text === undefined) return undefined;
     try {
-      parseDatabaseUrl(text);
-      return text;
+      const url = withPlaceOf(this.env, text);
+      parseDatabaseUrl(url);
+      return url;
     } catch (error) {
       if (!(error instanceof DatabaseUrlError)) throw error;
       this.problem(name, error.message);
