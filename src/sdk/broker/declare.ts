@@ -14,12 +14,16 @@ export async function ensureQueue(connection: ChannelModel, queue: string): Prom
   return true;
 }
 
-/** A durable topic exchange. True: it was missing, and is there now. Throws UnfitTopology if one of that name routes in another way. */
+/**
+ * A durable topic exchange. True: it was missing, and is there now. Throws UnfitTopology if one of that name routes in another way. A user
+ * who may declare nothing is not told its type, and uses it as it is.
+ */
 export async function ensureTopicExchange(connection: ChannelModel, exchange: string): Promise<boolean> {
   const isThere = await exists(connection, exchange, (channel) => channel.checkExchange(exchange));
   try {
     await onChannel(connection, (channel) => channel.assertExchange(exchange, "topic", { durable: true }));
   } catch (error) {
+    if (isThere && isRefusal(error, ACCESS_REFUSED)) return false;
     if (!isThere || !isRefusal(error, PRECONDITION_FAILED)) throw error;
     // Other arguments, an alternate exchange for example, are its owner's; another type would not route by topics.
     if (error.message.includes("inequivalent arg 'type'"))
