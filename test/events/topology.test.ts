@@ -127,6 +127,39 @@ describeWithRabbitMq("at the broker", (url) => {
     await gate.shut();
   });
 
+  it("an exchange that was replaced by one of another type is noticed while the service runs", async () => {
+    await started();
+    const { exchange } = names();
+    const other = await channel();
+    await other.deleteExchange(exchange);
+    // The service may have declared it in between.
+    await until(
+      async () => {
+        const declaring = await channel();
+        await declaring.deleteExchange(exchange);
+        return declaring.assertExchange(exchange, "direct", { durable: true }).catch(() => undefined);
+      },
+      { what: "the other exchange" },
+    );
+    await until(async () => (await gauge()) === 1, { what: "the gauge" });
+    expect(lines.some((line) => line.includes(`the exchange ${exchange} has another type than topic`))).toBe(true);
+    await other.deleteExchange(exchange);
+    await isTaken("order.topic");
+  }, 60_000);
+
+  it("a queue that is a stream is refused in words, and taken when it has gone", async () => {
+    const { exchange, queue } = names();
+    const before = await channel();
+    await before.assertQueue(queue, { durable: true, arguments: { "x-queue-type": "stream" } });
+    await start();
+    await until(async () => (await gauge()) === 1, { what: "the gauge" });
+    expect(lines.some((line) => line.includes(`the queue ${queue} is a stream`))).toBe(true);
+    await before.deleteQueue(queue);
+    await isTaken("order.queue");
+    expect(await gauge()).toBe(0);
+    await before.checkExchange(exchange);
+  }, 60_000);
+
   it("the log has each reason once for which there is no connection", async () => {
     const reasons = ["one", "one", "another", "another", "one"];
     const said: unknown[] = [];

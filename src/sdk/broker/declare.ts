@@ -15,6 +15,21 @@ export async function ensureQueue(connection: ChannelModel, queue: string): Prom
 }
 
 /**
+ * Throws UnfitTopology if the queue, which is there, is a stream: every consumer of a stream gets all of its messages, and none that came
+ * while it was away.
+ */
+export async function refuseStream(connection: ChannelModel, queue: string): Promise<void> {
+  try {
+    await onChannel(connection, (channel) => channel.assertQueue(queue, { durable: true }));
+  } catch (error) {
+    // The broker tells the type of a queue only where it refuses to declare it.
+    if (isRefusal(error, PRECONDITION_FAILED) && /'x-queue-type'.*'stream'/.test(error.message))
+      throw new UnfitTopology(`the queue ${queue} is a stream: delete it, or name another one`);
+    if (!isRefusal(error, PRECONDITION_FAILED) && !isRefusal(error, ACCESS_REFUSED)) throw error;
+  }
+}
+
+/**
  * A durable topic exchange. True: it was missing, and is there now. Throws UnfitTopology if one of that name routes in another way. A user
  * who may declare nothing is not told its type, and uses it as it is.
  */
