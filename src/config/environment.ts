@@ -30,7 +30,8 @@ export class Environment {
   private fileText(name: string, path: string): string | undefined {
     let content: string;
     try {
-      content = readFileSync(path, "utf8").replace(/\r?\n$/, "");
+      // Editors and shells of Windows write a byte order mark.
+      content = readFileSync(path, "utf8").replace(/^\uFEFF/, "").replace(/\r?\n$/, "");
     } catch (error) {
       this.problem(`${name}_FILE`, `names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`);
       return undefined;
