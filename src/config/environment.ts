@@ -31,7 +31,9 @@ export class Environment {
     let content: string;
     try {
       // Editors and shells of Windows write a byte order mark.
-      content = readFileSync(path, "utf8").replace(/^\uFEFF/, "").replace(/\r?\n$/, "");
+      content = readFileSync(path, "utf8")
+        .replace(/^\uFEFF/, "")
+        .replace(/\r?\n$/, "");
     } catch (error) {
       this.problem(`${name}_FILE`, `names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`);
       return undefined;

@@ -127,8 +127,8 @@ describe("a session reaches the database of its URL", () => {
       });
       const hosts = `127.0.0.1:${await openStandby()},127.0.0.1:${second}`;
       const url = `postgres://${credentials()}@${hosts}/${nameOf(database.url)}${query}`;
-      for (const settings of [{ geqo: "on" }, { default_transaction_read_only: "on" }])
-        expect(await reached(url, settings)).toMatchObject({ name: nameOf(database.url) });
+      for (const setting of ["geqo", "default_transaction_read_only"])
+        expect(await reached(url, { [setting]: "on" })).toMatchObject({ name: nameOf(database.url) });
       expect(primary).toBe(2);
     },
   );
