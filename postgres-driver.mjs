@@ -7,6 +7,8 @@
 // - A pool that has ended opens a session again for a statement that had waited, and keeps it.
 // - A session that is opened to be reserved is never handed over, unless the driver asks for the types of arrays first.
 // - A transaction that begins behind as many statements as a session takes does not get the session for itself: others' statements run in it (#1189).
+// - Of several hosts, `read-write` takes a standby, whose default is to write. Where no host is what was asked for, the hosts are asked again and
+//   again without a pause, and the statement gets no answer.
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -14,6 +16,25 @@ const SOURCES = join(import.meta.dirname, "node_modules/postgres/src");
 
 const MENDS = {
   "connection.js": [
+    ["    , hostIndex = 0\n", "    , hostIndex = 0\n    , unfit = 0\n"],
+    [
+      `        else if (tryNext(target_session_attrs, backendParameters))
+          return terminate()
+`,
+      `        else if (tryNext(target_session_attrs, backendParameters)) {
+          if (++unfit >= options.host.length) {
+            unfit = 0
+            errored(Errors.connection('CONNECTION_DESTROYED', options))
+          }
+          return terminate()
+        }
+        unfit = 0
+`,
+    ],
+    [
+      "      (x === 'read-write' && xs.default_transaction_read_only === 'on') ||\n",
+      "      (x === 'read-write' && (xs.default_transaction_read_only === 'on' || xs.in_hot_standby === 'on')) ||\n",
+    ],
     [
       "    incomings = null\n    clearImmediate(nextWriteTimer)\n",
       "    incomings = null\n    clearImmediate(nextWriteTimer)\n    chunk = nextWriteTimer = null\n",

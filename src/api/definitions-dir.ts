@@ -1,6 +1,6 @@
 // Definitions from files, read at startup: stored and published idempotently. An invalid file, or one of a kind that this
 // build does not read, stops the startup; the error names the file and every problem.
-import { readdir, readFile } from "node:fs/promises";
+import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Sql } from "postgres";
 import { isObject } from "../../machines/index.js";
@@ -97,13 +97,19 @@ async function definitionFiles(dir: string): Promise<string[]> {
 async function load(dir: string, name: string, deps: DefinitionsDeps): Promise<Loaded> {
   const kind = kindOf(name);
   const loaded = await KINDS[kind]?.(
-    parseDocument(await readFile(join(dir, name), "utf8")),
+    parseDocument(await textOf(join(dir, name))),
     deps,
     name.slice(0, name.indexOf(`.${kind}.`)),
   );
   if (!loaded) throw new Error(`a ${kind} is not read from files`);
   for (const { path, message } of loaded.warnings) deps.log.warn({ file: name, path }, `${kind} warning: ${message}`);
   return loaded;
+}
+
+/** Links are followed. A pipe is never opened: it would be waited for without end. */
+async function textOf(path: string): Promise<string> {
+  if (!(await stat(path)).isFile()) throw new Error("it is not a file");
+  return readFile(path, "utf8");
 }
 
 function parseDocument(text: string): unknown {

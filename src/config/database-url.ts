@@ -30,7 +30,8 @@ export interface DatabaseTls {
 const TLS_MODES = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] as const;
 export type TlsMode = (typeof TLS_MODES)[number];
 
-const TARGETS = ["any", "read-write", "read-only", "primary", "standby", "prefer-standby"] as const;
+/** This service writes: a standby is of no use to it. */
+const TARGETS = ["any", "read-write", "primary"] as const;
 export type TargetSessionAttrs = Exclude<(typeof TARGETS)[number], "any">;
 
 /**
@@ -63,16 +64,15 @@ const UNKNOWN = "a parameter that is unknown (a ?, & or / in the password is wri
 
 /** Throws DatabaseUrlError. */
 export function parseDatabaseUrl(text: string): DatabaseAddress {
-  const rest = /^postgres(?:ql)?:\/\/(.*)$/s.exec(text)?.[1];
-  if (rest === undefined) refuse("must begin with postgres:// or postgresql://");
+  const rest = bodyOf(text);
   const { user, password, hostspec, database, mayBePassword, query } = split(rest);
   const parameters = readParameters(query, rest);
   const places = placesOf(parameters, hostspec);
   if (mayBePassword)
     refuse("has an @ in the name of the database: it is written as %40, and a / in the password as %2F");
-  const named = parameters.get("dbname") || database;
-  const name = parameters.get("user") || user;
-  const secret = parameters.get("password") || password;
+  const named = parameters.get("dbname") ?? database;
+  const name = parameters.get("user") ?? user;
+  const secret = parameters.get("password") ?? password;
   const options = parameters.get("options");
   if (options !== undefined && /synchronous_commit/i.test(options))
     refuse("sets synchronous_commit, but every commit of this service must be durable: remove it");
@@ -83,8 +83,26 @@ export function parseDatabaseUrl(text: string): DatabaseAddress {
     ...(secret && { password: secret }),
     ...(options && { options }),
     ...tlsOf(parameters),
-    ...waitingOf(parameters),
+    ...waitingOf(parameters, places.hosts),
   };
+}
+
+/** What libpq takes from the environment where the URL names none. */
+const PLACES = { host: "PGHOST", port: "PGPORT" } as const;
+
+/** The URL with the place that it leaves to the environment. Throws DatabaseUrlError. */
+export function withPlaceOf(environment: Readonly<Record<string, string | undefined>>, text: string): string {
+  const { hostspec, query } = split(bodyOf(text));
+  const parameters = readParameters(query, text);
+  const written = hostspec.split(",").map(hostAndPort);
+  const found = (["host", "port"] as const).flatMap((name) => {
+    const value = environment[PLACES[name]];
+    // Ports beside several hosts are named, if only by their commas.
+    const isNamed = parameters.has(name) || written.length > 1 || written[0]?.[name] !== "";
+    return value && !isNamed ? [`${name}=${encodeURIComponent(value)}`] : [];
+  });
+  const separator = query !== "" ? "&" : text.endsWith("?") ? "" : "?";
+  return found.length === 0 ? text : `${text}${separator}${found.join("&")}`;
 }
 
 /** The URL without its password and its parameters, which may hold one. */
@@ -93,6 +111,10 @@ export function printableDatabaseUrl(text: string): string {
   const credentials = user || password ? `${user ?? ""}${password ? ":[redacted]" : ""}@` : "";
   const places = hosts.map((host, nth) => `${host.includes(":") ? `[${host}]` : host}:${ports[nth]}`);
   return `postgres://${credentials}${socket ?? places.join(",")}/${database ?? ""}`;
+}
+
+function bodyOf(text: string): string {
+  return /^postgres(?:ql)?:\/\/(.*)$/s.exec(text)?.[1] ?? refuse("must begin with postgres:// or postgresql://");
 }
 
 /** The parts between the scheme and the parameters. As in libpq, the first `@` ends the credentials, unless a `/` comes before it. */
@@ -121,7 +143,7 @@ function decoded(text: string | undefined, what: string): string | undefined {
   try {
     value = decodeURIComponent(text);
   } catch {
-    refuse(`has a % in ${what} that begins no encoded byte: write %25 for the character itself`);
+    refuse(`has a % in ${what} that begins no encoded byte of UTF-8: write %25 for the character itself`);
   }
   if (value.includes("\0")) refuse(`has %00 in ${what}`);
   return value;
@@ -184,7 +206,7 @@ function hostAndPort(text: string): { host: string; port: string } {
 function portOf(text: string): number | undefined {
   if (text === "") return undefined;
   const port = Number(text);
-  if (!/^\d{1,5}$/.test(text) || port < 1 || port > 65_535)
+  if (!/^\+?\d+$/.test(text) || port < 1 || port > 65_535)
     refuse("has a port that is no number from 1 to 65535: a : or / in the password is written as %3A or %2F");
   return port;
 }
@@ -208,12 +230,16 @@ function tlsOf(parameters: ReadonlyMap<string, string>): Pick<DatabaseAddress, "
   };
 }
 
-function waitingOf(parameters: ReadonlyMap<string, string>) {
-  const [seconds, target] = [parameters.get("connect_timeout"), parameters.get("target_session_attrs")];
+/** Of several hosts the one that takes writes, unless the URL says otherwise. */
+function waitingOf(parameters: ReadonlyMap<string, string>, hosts: readonly string[] = []) {
+  const seconds = parameters.get("connect_timeout");
+  const target = parameters.get("target_session_attrs") ?? (hosts.length > 1 ? "read-write" : undefined);
   if (seconds !== undefined && !/^\d{1,4}$/.test(seconds)) refuse("has a connect_timeout that is no number of seconds");
   const known = TARGETS.find((each) => each === target);
   if (target !== undefined && known === undefined)
-    refuse(`has target_session_attrs that are none of ${TARGETS.join(", ")}`);
+    refuse(
+      `has target_session_attrs that are none of ${TARGETS.join(", ")}: the service needs a server that takes writes`,
+    );
   return {
     ...(Number(seconds ?? 0) > 0 && { connectTimeout: Number(seconds) }),
     ...(known !== undefined && known !== "any" && { targetSessionAttrs: known }),

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
 import { parseJson } from "../json-text.js";
-import { DatabaseUrlError, parseDatabaseUrl } from "./database-url.js";
+import { DatabaseUrlError, parseDatabaseUrl, withPlaceOf } from "./database-url.js";
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
@@ -33,7 +33,10 @@ export class Environment {
   private fileText(name: string, path: string): string | undefined {
     let content: string;
     try {
-      content = readFileSync(path, "utf8").replace(/\r?\n$/, "");
+      // Editors and shells of Windows write a byte order mark.
+      content = readFileSync(path, "utf8")
+        .replace(/^\uFEFF/, "")
+        .replace(/\r?\n$/, "");
     } catch (error) {
       this.problem(`${name}_FILE`, `names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`);
       return undefined;
@@ -91,8 +94,9 @@ export class Environment {
     const text = this.text(name);
     if (text === undefined) return undefined;
     try {
-      parseDatabaseUrl(text);
-      return text;
+      const url = withPlaceOf(this.env, text);
+      parseDatabaseUrl(url);
+      return url;
     } catch (error) {
       if (!(error instanceof DatabaseUrlError)) throw error;
       this.problem(name, error.message);

@@ -6,7 +6,7 @@ import { uuidv7 } from "../ids.js";
 import type { Log } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
 import { backoff } from "../sdk/backoff.js";
-import { BrokerLink, UnfitTopology } from "../sdk/broker/index.js";
+import { BrokerLink, isRefusedDemand } from "../sdk/broker/index.js";
 import { isStoreAway } from "../store/engine/failure.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import { withGrace } from "../work/loop.js";
@@ -56,6 +56,8 @@ export class EventConsumer {
   private looking: NodeJS.Timeout | undefined;
   /** The exchange and the queues were complete before: what is missing was deleted. */
   private wasComplete = false;
+  /** What the broker refuses, as the log says. */
+  private refused: string | undefined;
   private readonly underWay = new Set<Promise<void>>();
 
   constructor(private readonly options: EventConsumerOptions) {
@@ -139,10 +141,14 @@ export class EventConsumer {
         else log.info({ names }, "declared at RabbitMQ");
       }
       this.wasComplete = true;
+      this.refused = undefined;
       metrics.eventTopologyMissing.set(0);
     } catch (error) {
       metrics.eventTopologyMissing.set(1);
-      if (error instanceof UnfitTopology) log.error({ reason: error.message }, "no events are taken from RabbitMQ");
+      if (isRefusedDemand(error) && this.refused !== error.message) {
+        this.refused = error.message;
+        log.error({ reason: error.message }, "no events are taken from RabbitMQ");
+      }
       throw error;
     }
   }

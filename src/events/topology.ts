@@ -1,7 +1,7 @@
 // What the service has at the broker: a topic exchange, the queue of the events that it takes from it, and the queue of the messages that it
 // could not take. The names are a format: others bind to the exchange.
 import type { ChannelModel } from "amqplib";
-import { ensureQueue, ensureTopicExchange, onChannel } from "../sdk/broker/index.js";
+import { ensureQueue, ensureTopicExchange, onChannel, refuseStream } from "../sdk/broker/index.js";
 
 export interface Topology {
   readonly exchange: string;
@@ -31,15 +31,20 @@ export async function ensureQueues(connection: ChannelModel, topology: Topology)
   const missing: Part[] = [];
   if (await ensureQueue(connection, dead)) missing.push("dead");
   if (await ensureQueue(connection, queue)) missing.push("queue");
+  await refuseStream(connection, queue);
   await onChannel(connection, (channel) => channel.bindQueue(queue, exchange, "#"));
   return missing;
 }
 
-/** Whether all parts are there, asked in one channel. Cheap enough to be asked every few seconds. */
+/**
+ * Whether all parts are there, and the exchange is the one that would be declared: asked in one channel, and cheap enough to be asked every few
+ * seconds. If it is not, ensureTopology tells whether it serves nevertheless.
+ */
 export async function isComplete(connection: ChannelModel, { exchange, queue, dead }: Topology): Promise<boolean> {
   try {
     await onChannel(connection, async (channel) => {
       await channel.checkExchange(exchange);
+      await channel.assertExchange(exchange, "topic", { durable: true });
       await channel.checkQueue(dead);
       await channel.checkQueue(queue);
       await channel.bindQueue(queue, exchange, "#");

@@ -58,7 +58,8 @@ function cronOf(text: string): Cron {
     throw new ScheduleError("have five fields: minute, hour, day of the month, month, day of the week");
   fields.forEach((field, nth) => {
     const { name, names } = FIELDS[nth] ?? FIELDS[0];
-    if (!isField(field, names)) throw new ScheduleError(`have numbers, *, -, / and , as its ${name}`);
+    if (!isField(field, names))
+      throw new ScheduleError(`have numbers of one or two digits, *, -, / and , as its ${name}, not ${field}`);
   });
   return neverEmpty(compiled(fields));
 }

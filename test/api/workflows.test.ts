@@ -1,5 +1,6 @@
 // Workflow definitions over HTTP: versions, publishing, reading, stats; and the directory that is read at startup.
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -252,6 +253,25 @@ describe("the definitions directory", () => {
     await write("marked.workflow.json", `\uFEFF${JSON.stringify(named("marked"))}`);
     await load();
     expect((await rig.call("GET", "/api/v1/workflows/marked")).status).toBe(200);
+  });
+
+  it("what is no file stops the startup, and is not waited for", async () => {
+    execFileSync("mkfifo", [join(dir, "pipe.rule.json")]);
+    await mkdir(join(dir, "folder.workflow.json"));
+    await symlink(join(dir, "nowhere"), join(dir, "link.workflow.json"));
+    await symlink(join(dir, "marked.workflow.json"), join(dir, "linked.workflow.json"));
+    try {
+      await expect(load()).rejects.toMatchObject({
+        problems: [
+          "folder.workflow.json: it is not a file",
+          expect.stringMatching(/^link\.workflow\.json: ENOENT/),
+          "pipe.rule.json: it is not a file",
+        ],
+      });
+    } finally {
+      for (const name of ["pipe.rule.json", "folder.workflow.json", "link.workflow.json", "linked.workflow.json"])
+        await rm(join(dir, name), { recursive: true });
+    }
   });
 
   it("an invalid file stops the startup with its name and every problem, and nothing is stored", async () => {

@@ -158,7 +158,7 @@ describe("_FILE", () => {
   it("any setting can come from a file, without its last line break", () => {
     const env = {
       DATABASE_URL_FILE: file("url", "postgres://u:p@db/x\n"),
-      HTTP_PORT_FILE: file("port", "8181\r\n"),
+      HTTP_PORT_FILE: file("port", "\uFEFF8181\r\n"),
       SAGA_LICENSES_FILE_FILE: file("path", "/etc/licences"),
       SAGA_LIMIT_STEPS_FILE: file("steps", "7"),
     };

@@ -1,7 +1,12 @@
 // URLs of a database, as libpq reads them. The tests on a server are in test/store/session.test.ts.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { DatabaseUrlError, parseDatabaseUrl, printableDatabaseUrl } from "../../src/config/database-url.js";
+import {
+  DatabaseUrlError,
+  parseDatabaseUrl,
+  printableDatabaseUrl,
+  withPlaceOf,
+} from "../../src/config/database-url.js";
 
 const DB = { hosts: ["db"], ports: [5432] };
 
@@ -19,17 +24,25 @@ describe("a URL of a database", () => {
     ["postgres://[::1]/shop", { hosts: ["::1"], ports: [5432], database: "shop" }],
     ["postgres://[fe80::1%25eth0]:6543/", { hosts: ["fe80::1%eth0"], ports: [6543] }],
     ["postgres://db/my%20shop", { hosts: ["db"], ports: [5432], database: "my shop" }],
-    ["postgres://a,b:6543,[::1]:7/x", { hosts: ["a", "b", "::1"], ports: [5432, 6543, 7], database: "x" }],
+    [
+      "postgres://a,b:6543,[::1]:7/x",
+      { hosts: ["a", "b", "::1"], ports: [5432, 6543, 7], database: "x", targetSessionAttrs: "read-write" },
+    ],
+    ["postgres://u:p@db/x?dbname=&user=&password=", { hosts: ["db"], ports: [5432] }],
     ["postgres://a:1,b:2/x?target_session_attrs=read-write", { hosts: ["a", "b"], targetSessionAttrs: "read-write" }],
     ["postgres://a,b/x?target_session_attrs=any", { hosts: ["a", "b"], ports: [5432, 5432] }],
+    ["postgres://a,b/x?target_session_attrs=primary", { hosts: ["a", "b"], targetSessionAttrs: "primary" }],
+    // A service that writes needs the one that takes writes.
+    ["postgres://a,b/x", { hosts: ["a", "b"], ports: [5432, 5432], database: "x", targetSessionAttrs: "read-write" }],
+    ["postgres://db:05432/x?port=+7", { hosts: ["db"], ports: [7], database: "x" }],
     ["postgresql:///shop?host=/sockets&port=6543", { socket: "/sockets/.s.PGSQL.6543", database: "shop" }],
     ["postgres://%2Fvar%2Frun/shop", { socket: "/var/run/.s.PGSQL.5432", database: "shop" }],
     [
       "postgres://x/y?host=db&port=7&dbname=z&user=u&password=p",
       { hosts: ["db"], ports: [7], database: "z", user: "u" },
     ],
-    ["postgres://?host=a,b&port=1,2", { hosts: ["a", "b"], ports: [1, 2] }],
-    ["postgres://?host=a,b&port=7", { hosts: ["a", "b"], ports: [7, 7] }],
+    ["postgres://?host=a,b&port=1,2", { hosts: ["a", "b"], ports: [1, 2], targetSessionAttrs: "read-write" }],
+    ["postgres://?host=a,b&port=7", { hosts: ["a", "b"], ports: [7, 7], targetSessionAttrs: "read-write" }],
     ["postgres://db?options=-c%20geqo%3Doff", { options: "-c geqo=off" }],
     ["postgres://db?connect_timeout=3", { connectTimeout: 3 }],
     ["postgres://db?sslmode=disable", { ...DB, tls: { mode: "disable" } }],
@@ -66,7 +79,10 @@ describe("a URL of a database", () => {
     ["postgres://db?client_encoding=latin1", "has the parameter client_encoding with a value"],
     ["postgres://db?sslmode=on", "has an sslmode that is none of disable,"],
     ["postgres://db?sslcert=/c.pem", "has one of sslcert and sslkey"],
-    ["postgres://db?target_session_attrs=leader", "none of any, read-write"],
+    ["postgres://db?target_session_attrs=leader", "none of any, read-write, primary"],
+    ["postgres://a,b?target_session_attrs=standby", "the service needs a server that takes writes"],
+    ["postgres://a,b?target_session_attrs=prefer-standby", "the service needs a server that takes writes"],
+    ["postgres://u:%ff@db", "has a % in the password that begins no encoded byte of UTF-8"],
     ["postgres://db?user=a&user=b", "has the parameter user twice"],
     ["postgres://db?user", "has the parameter user without a value"],
     ["postgres://db?synchronous_commit=off", "has the parameter synchronous_commit"],
@@ -104,6 +120,22 @@ describe("a URL of a database", () => {
         });
       }),
     );
+  });
+
+  it.each([
+    ["postgres://ann@db/x", { PGPORT: "7" }, "postgres://ann@db/x?port=7"],
+    ["postgres://ann@:7/x", { PGHOST: "::1" }, "postgres://ann@:7/x?host=%3A%3A1"],
+    ["postgres:///x?user=a", { PGHOST: "a,b", PGPORT: "1,2" }, "postgres:///x?user=a&host=a%2Cb&port=1%2C2"],
+    ["postgres://u:pa?ss@db", { PGPORT: "7" }, "postgres://u:pa?ss@db?port=7"],
+    ["postgres:///x?", { PGHOST: "/sockets" }, "postgres:///x?host=%2Fsockets"],
+    ["postgres://db:5432/x", { PGHOST: "other", PGPORT: "7" }, "postgres://db:5432/x"],
+    ["postgres://x?host=db&port=5432", { PGHOST: "other", PGPORT: "7" }, "postgres://x?host=db&port=5432"],
+    ["postgres://a,b/x", { PGHOST: "other", PGPORT: "7" }, "postgres://a,b/x"],
+    ["postgres://db/x", { PGHOST: "", PGPORT: "" }, "postgres://db/x"],
+  ])("%s with %o leaves to the environment what it does not name", (url, environment, completed) => {
+    expect(withPlaceOf(environment, url)).toBe(completed);
+    expect(() => parseDatabaseUrl(completed)).not.toThrow();
+    expect(withPlaceOf(environment, completed)).toBe(completed);
   });
 
   it("is printed without its password and its parameters", () => {

@@ -1,12 +1,12 @@
 // What the service relies on at the broker: it is there again after anyone has removed it, what exists already is taken as it is, and what cannot serve
 // is refused in words, in the log and in a gauge.
 import { type ChannelModel, connect } from "amqplib";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type NodeHandle, startNode } from "../../src/cluster/node.js";
 import { loadConfig } from "../../src/config/index.js";
 import { topologyOf } from "../../src/events/topology.js";
 import { createLogger } from "../../src/log.js";
-import { onChannel } from "../../src/sdk/broker/index.js";
+import { BrokerLink, ensureTopicExchange, onChannel } from "../../src/sdk/broker/index.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { brokerSettings } from "../harness/rabbitmq.js";
 import { describeWithRabbitMq } from "../harness/services.js";
@@ -127,6 +127,57 @@ describeWithRabbitMq("at the broker", (url) => {
     await gate.shut();
   });
 
+  it("an exchange that was replaced by one of another type is noticed while the service runs", async () => {
+    await started();
+    const { exchange } = names();
+    const other = await channel();
+    await other.deleteExchange(exchange);
+    // The service may have declared it in between.
+    await until(
+      async () => {
+        const declaring = await channel();
+        await declaring.deleteExchange(exchange);
+        return declaring.assertExchange(exchange, "direct", { durable: true }).catch(() => undefined);
+      },
+      { what: "the other exchange" },
+    );
+    await until(async () => (await gauge()) === 1, { what: "the gauge" });
+    expect(lines.some((line) => line.includes(`the exchange ${exchange} has another type than topic`))).toBe(true);
+    await other.deleteExchange(exchange);
+    await isTaken("order.topic");
+  }, 60_000);
+
+  it("a queue that is a stream is refused in words, and taken when it has gone", async () => {
+    const { exchange, queue } = names();
+    const before = await channel();
+    await before.assertQueue(queue, { durable: true, arguments: { "x-queue-type": "stream" } });
+    await start();
+    await until(async () => (await gauge()) === 1, { what: "the gauge" });
+    expect(lines.some((line) => line.includes(`the queue ${queue} is a stream`))).toBe(true);
+    await before.deleteQueue(queue);
+    await isTaken("order.queue");
+    expect(await gauge()).toBe(0);
+    await before.checkExchange(exchange);
+  }, 60_000);
+
+  it("the log has each reason once for which there is no connection", async () => {
+    const reasons = ["one", "one", "another", "another", "one"];
+    const said: unknown[] = [];
+    let opened = 0;
+    const link = new BrokerLink({
+      ...{ url, name: "saga test", backoffMs: 1, backoffMaxMs: 1, lost: () => {} },
+      log: { info: (_, message) => said.push(message), warn: ({ reason }) => said.push(reason) },
+      opened: async () => {
+        const reason = reasons[opened++];
+        if (reason) throw new Error(reason);
+      },
+    });
+    link.start();
+    await until(() => said.at(-1) === "connected to RabbitMQ again", { what: "the connection" });
+    await link.stop();
+    expect(said.slice(0, -1)).toEqual(["one", "another", "one"]);
+  });
+
   it("an exchange of another type is refused in words, and taken when it has gone", async () => {
     const { exchange } = names();
     const before = await channel();
@@ -159,5 +210,29 @@ describeWithRabbitMq("at the broker", (url) => {
     await other.close();
     await until(async () => (await gauge()) === 0, { what: "the gauge at 0" });
     await before.close();
+  });
+});
+
+describe("a user of the broker who may declare nothing", () => {
+  const refused = Object.assign(new Error("403 (ACCESS-REFUSED)"), { code: 403 });
+  /** A broker that answers whether the exchange is there, and refuses to declare it. */
+  const broker = (found: () => Promise<unknown>) => {
+    const channel = { on: () => {}, close: async () => {}, checkExchange: found };
+    const assertExchange = () => Promise.reject(refused);
+    return { createChannel: async () => ({ ...channel, assertExchange }) } as unknown as ChannelModel;
+  };
+
+  it("takes an exchange that is there as it is", async () => {
+    expect(
+      await ensureTopicExchange(
+        broker(async () => ({})),
+        "saga.events",
+      ),
+    ).toBe(false);
+  });
+
+  it("is told so if there is none", async () => {
+    const missing = broker(() => Promise.reject(Object.assign(new Error("404"), { code: 404 })));
+    await expect(ensureTopicExchange(missing, "saga.events")).rejects.toBe(refused);
   });
 });

@@ -6,6 +6,7 @@ import { migrateDatabase } from "../../src/store/migrate/migrate.js";
 import { createEventPartitions, dropEventPartitionsBefore } from "../../src/store/upkeep/partitions.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { schemaOf } from "../harness/emptying.js";
+import { until } from "../harness/until.js";
 
 const WEEK_MS = 7 * 24 * 3_600_000;
 let database: TestDatabase;
@@ -36,6 +37,23 @@ describe("migrations", () => {
     expect(row?.n).toBe(row?.different);
     expect(row?.n).toBeGreaterThan(0);
     expect(await weeks(database.sql)).toHaveLength(5);
+  });
+
+  it("begin again if Postgres ends their session", async () => {
+    const lines: string[] = [];
+    const log = createLogger({ logLevel: "warn" }, { write: (line) => void lines.push(line) });
+    const turn = await database.sql.reserve();
+    await turn`select pg_advisory_lock(${0x73616761})`;
+    const migrated = migrateDatabase(database.url, log);
+    const ended = () => database.sql`
+      select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and application_name = 'saga-migrate' and wait_event_type = 'Lock'`;
+    await until(async () => (await ended()).length > 0, { what: "a session that waits for its turn" });
+    await turn`select pg_advisory_unlock(${0x73616761})`;
+    turn.release();
+    await migrated;
+    expect(lines.some((line) => line.includes("Postgres went away during the migrations"))).toBe(true);
+    expect(await weeks(database.sql)).not.toEqual([]);
   });
 
   it("wait for the advisory lock", async () => {

@@ -37,6 +37,23 @@ async function openDoor(
   return (door.address() as AddressInfo).port;
 }
 
+/** A door to a server that says that it is a standby. */
+async function openStandby(): Promise<number> {
+  return openDoor({ host: "127.0.0.1" }, (client) => {
+    const behind = connect(server.port, server.host, () => client.pipe(behind));
+    behind.on("data", (bytes) => {
+      const text = bytes.toString("latin1");
+      client.write(text.replace("\0\0\0\x17in_hot_standby\0off", "\0\0\0\x16in_hot_standby\0on"), "latin1");
+    });
+    for (const [one, other] of [
+      [client, behind],
+      [behind, client],
+    ] as const)
+      one.on("error", () => {}).on("close", () => other.destroy());
+    return true;
+  });
+}
+
 beforeAll(async () => {
   database = await createTestDatabase({ max: 2, migrated: false });
   const { hosts = [], ports = [], user = "", password = "" } = parseDatabaseUrl(database.url);
@@ -53,8 +70,11 @@ const nameOf = (url: string) => new URL(url).pathname.slice(1);
 const credentials = () => `${server.user}${server.password && `:${encodeURIComponent(server.password)}`}`;
 
 /** The database that is reached, and the settings of the session. */
-async function reached(url: string): Promise<{ name: string; user: string; geqo: string }> {
-  const sql = openSessions(url, { max: 1, applicationName: "saga-test-door", onnotice: () => {} });
+async function reached(
+  url: string,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<{ name: string; user: string; geqo: string }> {
+  const sql = openSessions(url, { max: 1, applicationName: "saga-test-door", onnotice: () => {}, settings });
   try {
     const [row] = await sql<[{ name: string; user: string; geqo: string }]>`
       select current_database() as name, current_user as user, current_setting('geqo') as geqo`;
@@ -97,6 +117,26 @@ describe("a session reaches the database of its URL", () => {
     expect(await reached(url)).toMatchObject({ name: nameOf(database.url) });
   });
 
+  it.each(["", "?target_session_attrs=read-write", "?target_session_attrs=primary"])(
+    "of several hosts at the one that takes writes, also for a session that only reads: %s",
+    async (query) => {
+      let primary = 0;
+      const second = await openDoor({ host: "127.0.0.1" }, () => {
+        primary++;
+        return false;
+      });
+      const hosts = `127.0.0.1:${await openStandby()},127.0.0.1:${second}`;
+      const url = `postgres://${credentials()}@${hosts}/${nameOf(database.url)}${query}`;
+      for (const setting of ["geqo", "default_transaction_read_only"])
+        expect(await reached(url, { [setting]: "on" })).toMatchObject({ name: nameOf(database.url) });
+      expect(primary).toBe(2);
+    },
+  );
+
+  it("without TLS where sslmode=allow leaves it to a server that has none", async () => {
+    expect(await reached(`${database.url}?sslmode=allow`)).toMatchObject({ name: nameOf(database.url) });
+  });
+
   it("with the options of the URL, which cannot change what the service relies on", async () => {
     const options = encodeURIComponent("-c geqo=off -c TimeZone=Asia/Tokyo");
     expect(await reached(`${database.url}?options=${options}`)).toMatchObject({ geqo: "off" });
@@ -119,6 +159,7 @@ describe("whatever the database sets", () => {
     transform_null_equals: "on",
     default_transaction_isolation: "'serializable'",
     synchronous_commit: "off",
+    exit_on_error: "on",
     statement_timeout: "1",
     client_encoding: "'LATIN1'",
   };
@@ -154,6 +195,10 @@ describe("whatever the database sets", () => {
       const settings = await sql<{ name: string; setting: string }[]>`
         select name, setting from pg_settings where name = any (${["default_transaction_isolation", "synchronous_commit"]}) order by 1`;
       expect(settings.map(({ setting }) => setting)).toEqual(["read committed", "on"]);
+      const session = async () => (await sql<[{ pid: number }]>`select pg_backend_pid() as pid`)[0].pid;
+      const before = await session();
+      await expect(sql`select 1 / 0`).rejects.toThrow("division by zero");
+      expect(await session()).toBe(before);
     } finally {
       await sql.end({ timeout: 1 });
       await resetAll(name);
@@ -190,6 +235,22 @@ describe("a start", () => {
       await resetAll(name);
     }
     await ready;
+  });
+
+  it("waits while all of several hosts are standbys, and says so", async () => {
+    const { lines, log } = listening();
+    const hosts = `127.0.0.1:${await openStandby()},127.0.0.1:${await openStandby()}`;
+    let isPrimary = false;
+    const third = await openDoor({ host: "127.0.0.1" }, (client) => {
+      if (!isPrimary) client.destroy();
+      return !isPrimary;
+    });
+    const url = `postgres://${credentials()}@${hosts},127.0.0.1:${third}/${nameOf(database.url)}`;
+    const waiting = awaitDatabase(url, log as never, often);
+    await until(() => lines.length > 1, { what: "two lines of the log" });
+    isPrimary = true;
+    await waiting;
+    expect(lines[0]).toMatch(/the database is read-only|ECONNRESET|CONNECTION_CLOSED/);
   });
 
   it("waits for a server that is away, and says so again and again", async () => {
@@ -272,6 +333,25 @@ describe("a start", () => {
       await expect(awaitDatabase(database.url, silentLog)).rejects.toThrow("sets session_replication_role to replica");
     } finally {
       await database.sql.unsafe(`alter database "${name}" reset all`);
+    }
+  });
+
+  it.each([
+    ["in whose schema its role may not create tables", "public", "may not create tables in the schema public"],
+    ["without a schema for its tables", "nowhere", "has none of the schemas in the search_path of"],
+  ])("stops at a database %s", async (_, path, sentence) => {
+    const name = nameOf(database.url);
+    const role = `plain_${name}`;
+    await database.sql.unsafe(`create role "${role}" login`);
+    await database.sql.unsafe(`revoke create on schema public from public`);
+    await database.sql.unsafe(`alter role "${role}" set search_path = ${path}`);
+    try {
+      const url = `postgres://${role}@${server.host}:${server.port}/${name}`;
+      await expect(awaitDatabase(url, silentLog)).rejects.toMatchObject({
+        ...{ name: "UnusableDatabase", message: expect.stringContaining(sentence) },
+      });
+    } finally {
+      await database.sql.unsafe(`drop role "${role}"`);
     }
   });
 

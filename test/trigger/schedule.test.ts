@@ -93,6 +93,8 @@ describe("a schedule", () => {
     ["* * * *", "five fields"],
     ["* * * * * *", "five fields"],
     ["@daily", "five fields"],
+    ["008 * * * *", "numbers of one or two digits, *, -, / and , as its minute, not 008"],
+    ["* * * JAN-XYZ *", "as its month, not JAN-XYZ"],
     ["60 * * * *", "minute"],
     ["* 24 * * *", "hour"],
     ["0 0 L * *", "day of the month"],

@@ -108,7 +108,7 @@ function answerExpectation(_: IncomingMessage, response: ServerResponse): void {
 
 const CLIENT_ERRORS: Readonly<Record<string, readonly [string, string]>> = {
   ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "the request did not arrive in time"],
-  HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "the headers are too large"],
+  HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "the request line and its headers are too large"],
 };
 
 function answerTo(error: unknown): SagaError {

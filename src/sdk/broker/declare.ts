@@ -14,12 +14,31 @@ export async function ensureQueue(connection: ChannelModel, queue: string): Prom
   return true;
 }
 
-/** A durable topic exchange. True: it was missing, and is there now. Throws UnfitTopology if one of that name routes in another way. */
+/**
+ * Throws UnfitTopology if the queue, which is there, is a stream: every consumer of a stream gets all of its messages, and none that came
+ * while it was away.
+ */
+export async function refuseStream(connection: ChannelModel, queue: string): Promise<void> {
+  try {
+    await onChannel(connection, (channel) => channel.assertQueue(queue, { durable: true }));
+  } catch (error) {
+    // The broker tells the type of a queue only where it refuses to declare it.
+    if (isRefusal(error, PRECONDITION_FAILED) && /'x-queue-type'.*'stream'/.test(error.message))
+      throw new UnfitTopology(`the queue ${queue} is a stream: delete it, or name another one`);
+    if (!isRefusal(error, PRECONDITION_FAILED) && !isRefusal(error, ACCESS_REFUSED)) throw error;
+  }
+}
+
+/**
+ * A durable topic exchange. True: it was missing, and is there now. Throws UnfitTopology if one of that name routes in another way. A user
+ * who may declare nothing is not told its type, and uses it as it is.
+ */
 export async function ensureTopicExchange(connection: ChannelModel, exchange: string): Promise<boolean> {
   const isThere = await exists(connection, exchange, (channel) => channel.checkExchange(exchange));
   try {
     await onChannel(connection, (channel) => channel.assertExchange(exchange, "topic", { durable: true }));
   } catch (error) {
+    if (isThere && isRefusal(error, ACCESS_REFUSED)) return false;
     if (!isThere || !isRefusal(error, PRECONDITION_FAILED)) throw error;
     // Other arguments, an alternate exchange for example, are its owner's; another type would not route by topics.
     if (error.message.includes("inequivalent arg 'type'"))

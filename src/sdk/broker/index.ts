@@ -1,4 +1,11 @@
 // What the service and its RabbitMQ workers share: a connection that comes back, and a publisher that knows what arrived.
-export { ensureQueue, ensureTopicExchange, isRefusedDemand, onChannel, UnfitTopology } from "./declare.js";
+export {
+  ensureQueue,
+  ensureTopicExchange,
+  isRefusedDemand,
+  onChannel,
+  refuseStream,
+  UnfitTopology,
+} from "./declare.js";
 export { BrokerLink, type BrokerLinkOptions, type BrokerLog } from "./link.js";
 export { type Message, type Published, Publisher, type PublisherOptions } from "./publisher.js";

@@ -36,6 +36,8 @@ export class BrokerLink {
   private connecting: Promise<void> | undefined;
   private timer: NodeJS.Timeout | undefined;
   private failures = 0;
+  /** Why there is no connection, as the log says. */
+  private said: string | undefined;
   private stopped = false;
 
   constructor(private readonly options: BrokerLinkOptions) {}
@@ -87,6 +89,7 @@ export class BrokerLink {
       if (this.connection !== connection) return;
       if (this.failures > 0) log.info({ name }, "connected to RabbitMQ again");
       this.failures = 0;
+      this.said = undefined;
     } catch (error) {
       if (this.connection) this.reset(messageOf(error));
       else this.again(messageOf(error));
@@ -103,7 +106,9 @@ export class BrokerLink {
   private again(reason: string): void {
     if (this.stopped) return;
     const { name, log, backoffMs: base = 100, backoffMaxMs: cap = 5_000 } = this.options;
-    if (this.failures === 0) log.warn({ name, reason }, "connection to RabbitMQ lost, connecting again");
+    // Another reason, such as a permission that was taken away, is one that an operator can do something about.
+    if (this.said !== reason) log.warn({ name, reason }, "connection to RabbitMQ lost, connecting again");
+    this.said = reason;
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.start(), backoff(this.failures++, { base, cap }));
   }

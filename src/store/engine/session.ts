@@ -16,9 +16,9 @@ const reconnectAfter = (tries: number) => backoff(tries, { base: 0.02, cap: 1 })
 
 /**
  * Each of them changes what is read or written: how times, intervals, floating-point numbers and bytes look as text, how literals and
- * comparisons with null are understood, what a transaction sees, and whether a commit is on disk when it is acknowledged (law 5). Whether it may
- * write is left to the database: operators make one read-only, and a failover does. The driver leaves out parameters that are false or
- * zero, so all are text. The encoding is always UTF-8: the driver asks for it.
+ * comparisons with null are understood, what a transaction sees, whether an error ends the session, and whether a commit is on disk when it is
+ * acknowledged (law 5). Whether it may write is left to the database: operators make one read-only, and a failover does. The driver leaves out
+ * parameters that are false or zero, so all are text. The encoding is always UTF-8: the driver asks for it.
  */
 const RELIED_ON: Readonly<Record<string, string>> = {
   DateStyle: "ISO, MDY",
@@ -31,6 +31,7 @@ const RELIED_ON: Readonly<Record<string, string>> = {
   transform_null_equals: "off",
   default_transaction_isolation: "read committed",
   synchronous_commit: "on",
+  exit_on_error: "off",
 };
 
 /** JSON parameters that are strings are JSON text: our own statements and the columns of schema.ts hand over that. */
@@ -57,7 +58,7 @@ export interface SessionOptions extends Omit<postgres.Options<typeof OWN_TYPES.t
 
 /** A pool of sessions that are opened when they are needed. Throws DatabaseUrlError, or UnusableDatabase if a certificate cannot be read. */
 export function openSessions(url: string, { applicationName, settings, ...options }: SessionOptions): Sql {
-  const { address, startup } = addressOf(parseDatabaseUrl(url));
+  const { address, startup } = addressOf(parseDatabaseUrl(url), settings?.default_transaction_read_only === "on");
   return postgres({
     connect_timeout: CONNECT_TIMEOUT_S,
     backoff: reconnectAfter,
@@ -73,8 +74,11 @@ export class UnusableDatabase extends Error {
   override readonly name = "UnusableDatabase";
 }
 
-/** The address in the words of the driver. */
-function addressOf(address: DatabaseAddress) {
+/**
+ * The address in the words of the driver. `read-write` looks at what a session may do, and one that reads alone would refuse every host: it
+ * asks for the primary.
+ */
+function addressOf(address: DatabaseAddress, readsAlone: boolean) {
   const { hosts, ports, socket, database, user, password, tls, connectTimeout, targetSessionAttrs, options } = address;
   return {
     address: {
@@ -85,7 +89,7 @@ function addressOf(address: DatabaseAddress) {
       ...(password !== undefined && { pass: password }),
       ...(tls && { ssl: tlsOf(tls) }),
       ...(connectTimeout !== undefined && { connect_timeout: connectTimeout }),
-      ...(targetSessionAttrs && { target_session_attrs: targetSessionAttrs }),
+      ...(targetSessionAttrs && { target_session_attrs: readsAlone ? "primary" : targetSessionAttrs }),
     },
     startup: options === undefined ? {} : { options },
   };
@@ -93,7 +97,7 @@ function addressOf(address: DatabaseAddress) {
 
 /**
  * TLS follows libpq: without a root certificate `require` verifies nothing, with one it is `verify-ca`.
- * Unlike libpq, `allow` and `prefer` insist on TLS beside a certificate.
+ * Unlike libpq, `allow` takes TLS where there is some, as `prefer` does, and both insist on TLS beside a certificate.
  */
 function tlsOf({ mode, rootCert, cert, key }: DatabaseTls) {
   if (mode === "disable") return false;
@@ -102,7 +106,7 @@ function tlsOf({ mode, rootCert, cert, key }: DatabaseTls) {
     ...(cert !== undefined && key !== undefined && { cert: fileOf("sslcert", cert), key: fileOf("sslkey", key) }),
   };
   const verifies = mode === "verify-full" || mode === "verify-ca" || (mode === "require" && rootCert !== undefined);
-  if (!verifies && Object.keys(files).length === 0) return mode;
+  if (!verifies && Object.keys(files).length === 0) return mode === "allow" ? "prefer" : mode;
   if (!verifies) return { ...files, rejectUnauthorized: false };
   return { ...files, ...(mode !== "verify-full" && { checkServerIdentity: () => undefined }) };
 }

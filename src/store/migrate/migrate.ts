@@ -1,14 +1,17 @@
 // Brings a database up to this release: applies the migration files, one service at a time, and creates the partitions of the audit
 // log. Services of the previous release keep working meanwhile and afterwards (law 13); the rules for the files are in CONTRIBUTING.md.
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Sql, TransactionSql } from "postgres";
 import { packageRoot } from "../../config/package.js";
 import type { Logger } from "../../log.js";
 import { noticesTo } from "../engine/connection.js";
+import { isStoreAway, sqlStateOf } from "../engine/failure.js";
 import { openSessions, UnusableDatabase } from "../engine/session.js";
 import { createEventPartitions } from "../upkeep/partitions.js";
 import { type Migration, readMigrations } from "./migration-files.js";
 import { isInTheWay, type Obstacle, ObstacleWatch, PATIENCE, type Patience, patiently } from "./migration-locks.js";
+import { awaitDatabase } from "./readiness.js";
 
 /**
  * The advisory lock of whoever migrates: "saga" in ASCII. It must never change: releases that run side by side have to agree on it. It is
@@ -23,10 +26,31 @@ export interface MigrateOptions {
 }
 
 /**
- * Safe to call from many services at once: they take turns, and all but the first find nothing to do. Throws the errors of Postgres; a
- * migration that fails is rolled back, those before it stay. Throws UnusableDatabase, and changes nothing, if the database has other migrations.
+ * Safe to call from many services at once: they take turns, and all but the first find nothing to do. If Postgres goes away, it waits and begins
+ * again. Throws the other errors of Postgres; a migration that fails is rolled back, those before it stay. Throws UnusableDatabase, and changes nothing, if the database has other migrations.
  */
 export async function migrateDatabase(url: string, log: Logger, options: MigrateOptions = {}): Promise<void> {
+  for (;;) {
+    try {
+      return await migrateOnce(url, log, options);
+    } catch (error) {
+      if (!isLost(error)) throw error;
+      log.warn({ reason: error.message }, "Postgres went away during the migrations, the start waits for it");
+      await delay(PAUSE_MS);
+      await awaitDatabase(url, log);
+    }
+  }
+}
+
+const PAUSE_MS = 500;
+
+/** The server stopped, or ended the session. */
+function isLost(error: unknown): error is Error {
+  const state = sqlStateOf(error);
+  return error instanceof Error && (state === undefined ? isStoreAway(error) : /^(08|57P)/.test(state));
+}
+
+async function migrateOnce(url: string, log: Logger, options: MigrateOptions): Promise<void> {
   const { folder = join(packageRoot(), "src", "store", "migrations"), patience = PATIENCE } = options;
   // One session for the turn and the work: if the turn is lost, so is the transaction.
   const [sql, watching] = [openSession(url, log), openSession(url, log)];

@@ -11,6 +11,8 @@ const PAUSE_MS = 500;
 const SAID_EVERY_MS = 5_000;
 /** A standby, or a database that an operator made read-only: both may take writes later. */
 const READ_ONLY = "the database is read-only: a standby, or default_transaction_read_only is on";
+/** The driver's code where no host is what target_session_attrs asks for. */
+const UNFIT_HOSTS = "CONNECTION_DESTROYED";
 /** The limit of one try. In a network that drops packets a try would take the driver's 10 s. */
 const CONNECT_TIMEOUT_S = 3;
 
@@ -33,15 +35,17 @@ async function check(url: string): Promise<string | undefined> {
   const options = { max: 1, applicationName: "saga-start", connect_timeout: CONNECT_TIMEOUT_S, onnotice: () => {} };
   const sql = openSessions(url, options);
   try {
-    const [settings] = await sql<[{ encoding: string; triggers: string; read_only: string }]>`
+    const [settings] = await sql<[Found]>`
       select current_setting('server_encoding') as encoding, current_setting('session_replication_role') as triggers,
-        current_setting('transaction_read_only') as read_only`;
+        current_setting('transaction_read_only') as read_only, current_user as role, current_schema() as schema,
+        current_setting('search_path') as path, has_schema_privilege(current_schema(), 'create') as creates`;
     refuseSettings(settings);
     return settings.read_only === "on" ? READ_ONLY : undefined;
   } catch (error) {
     if (error instanceof UnusableDatabase) throw error;
     // A certificate that does not verify is an error of the configuration, and no server that is away.
     const { code = "", message } = error as NodeJS.ErrnoException;
+    if (code === UNFIT_HOSTS) return READ_ONLY;
     if (isStoreAway(error) && !code.startsWith("ERR_")) return sqlStateOf(error) === undefined ? code : message;
     throw new UnusableDatabase(`The database of DATABASE_URL cannot be used: ${message}`, { cause: error });
   } finally {
@@ -52,11 +56,22 @@ async function check(url: string): Promise<string | undefined> {
 /** A server without TLS cuts a session that insists on it, as a server that stops does: the driver tells no difference. */
 function remedyOf(url: string, away: string): { readonly remedy?: string } {
   const { tls: { mode } = { mode: "prefer" } } = parseDatabaseUrl(url);
-  if (away !== "ECONNRESET" || mode === "disable" || mode === "prefer") return {};
+  if (away !== "ECONNRESET" || mode === "disable" || mode === "allow" || mode === "prefer") return {};
   return { remedy: `if the server has no TLS, take sslmode=${mode} out of DATABASE_URL` };
 }
 
-function refuseSettings({ encoding, triggers }: { readonly encoding: string; readonly triggers: string }): void {
+interface Found {
+  readonly encoding: string;
+  readonly triggers: string;
+  readonly read_only: string;
+  readonly role: string;
+  /** Where tables are created. */
+  readonly schema: string | null;
+  readonly path: string;
+  readonly creates: boolean | null;
+}
+
+function refuseSettings({ encoding, triggers, role, schema, path, creates }: Found): void {
   if (encoding !== "UTF8")
     throw new UnusableDatabase(
       `The database of DATABASE_URL has the encoding ${encoding}, which cannot store every text: create it with encoding 'UTF8'`,
@@ -64,5 +79,14 @@ function refuseSettings({ encoding, triggers }: { readonly encoding: string; rea
   if (triggers !== "origin")
     throw new UnusableDatabase(
       `The database of DATABASE_URL sets session_replication_role to ${triggers}, so its triggers do not run: reset it`,
+    );
+  if (schema === null)
+    throw new UnusableDatabase(
+      `The database of DATABASE_URL has none of the schemas in the search_path of ${role} (${path}): create one, or reset search_path`,
+    );
+  // Partitions of the audit log are created while the service runs, too.
+  if (!creates)
+    throw new UnusableDatabase(
+      `The role ${role} of DATABASE_URL may not create tables in the schema ${schema}: grant create on schema ${schema} to it`,
     );
 }

@@ -1,7 +1,7 @@
 // A RabbitMQ worker: takes steps from its queue, as many at once as its prefetch allows, and acknowledges each when its answer is recorded.
 // What cannot be read goes to a queue of its own, with the reason.
 import type { ChannelModel, ConfirmChannel, ConsumeMessage } from "amqplib";
-import { BrokerLink, ensureQueue } from "../../broker/index.js";
+import { BrokerLink, ensureQueue, refuseStream } from "../../broker/index.js";
 import { CalledWorkerCore, type CalledWorkerOptions } from "../callback/core.js";
 import { type CalledStep, readStep } from "../callback/message.js";
 import type { Worker } from "../worker.js";
@@ -82,7 +82,10 @@ class QueueWorker {
     const channel = await connection.createConfirmChannel();
     channel.on("error", (error) => this.link.reset(error.message));
     channel.on("close", () => this.link.reset("the channel was closed"));
-    if (declare) for (const name of [queue, this.deadQueue]) await ensureQueue(connection, name);
+    if (declare) {
+      for (const name of [queue, this.deadQueue]) await ensureQueue(connection, name);
+      await refuseStream(connection, queue);
+    }
     await channel.prefetch(prefetch);
     this.channel = channel;
     const take = (message: ConsumeMessage | null) => {
