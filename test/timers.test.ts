@@ -61,6 +61,7 @@ const BOUNDED: Readonly<Record<string, readonly string[]>> = {
     "sdk/worker/connection.ts: this.timing.abortGraceMs",
     "sdk/worker/connection.ts: this.timing.helloMs",
     "sdk/worker/register.ts: jitteredBackoff(timing, tries)",
+    "sdk/worker/register.ts: this.options.timing.registerAgainMs",
     "sdk/worker/worker.ts: timing.resendMs",
   ],
   LONGEST_TIMER_MS: ["sdk/timer.ts: part", "sdk/worker/executor.ts: interval"],

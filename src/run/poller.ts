@@ -29,7 +29,9 @@ const UNSUSPECTED_TRIES = 1;
 export interface PollerOptions {
   readonly sql: Sql;
   readonly log: Logger;
-  readonly runtime: Pick<Runtime, "command" | "advanceFailed"> & { readonly residents: Pick<Residents, "isBusy"> };
+  readonly runtime: Pick<Runtime, "command" | "advanceFailed"> & {
+    readonly residents: Pick<Residents, "movesLeasedWake">;
+  };
   readonly dispatcher: Pick<Dispatcher, "holds">;
   /** Suspects are tried there before they come to this node's runtime. */
   readonly trials: Judge;
@@ -117,8 +119,8 @@ export class Poller {
   }
 
   private async wake({ run_id: runId, tries }: DueWake): Promise<WorkEnd> {
-    // Another command of the run is in progress: its commit moves the row, or the row becomes due again.
-    if (this.options.runtime.residents.isBusy(runId)) return "spared";
+    // Another command of the run is in progress: its commit moves the row, or the run looks at once when it has no other command.
+    if (this.options.runtime.residents.movesLeasedWake(runId)) return "spared";
     const command: RunCommand = { type: "advance" };
     return this.unlessGuilty({ runId, command }, tries, { table: wakes, key: runId }, (about) =>
       this.deliver(runId, command, { wakeLeased: true, ...about }),

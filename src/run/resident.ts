@@ -149,6 +149,8 @@ export class Resident {
   private timer: NodeJS.Timeout | undefined;
   /** Loaded from the store, and nothing committed since. */
   private justLoaded = false;
+  /** The poll has leased the wake row while the run was busy: the row is due too late, or a dispatch waits for the look. */
+  private owesWake = false;
   /** What is suspected if the process dies of a decision: the run, or the request that starts it. */
   private suspect: string;
   /** When the run's turn of the event loop began. */
@@ -169,6 +171,12 @@ export class Resident {
 
   deliver(queued: QueuedCommand): void {
     this.mailbox.queue(queued);
+  }
+
+  /** The poll has leased the wake row of this run, which is busy: the next step gives the row its due time, or the run looks when it rests. */
+  wakeLeased(): void {
+    this.owesWake = true;
+    if (this.loaded) this.loaded.wake = undefined;
   }
 
   /** Drops the actor; the next command loads the run again. */
@@ -331,7 +339,11 @@ export class Resident {
 
   private async submit(loaded: LoadedRun, commit: RunCommit, key?: string): Promise<boolean> {
     const won = await this.host.committer.submit(commit, key);
-    if (won) loaded.wake = wakeOf(commit, loaded.wake);
+    const moved = won ? wakeOf(commit) : undefined;
+    if (moved === undefined) return won;
+    loaded.wake = moved;
+    // A dispatch that no row of its own owes may be with a node that is gone: only a look finds that out.
+    if (!owesLook(loaded.actor.context)) this.owesWake = false;
     return won;
   }
 
@@ -501,8 +513,16 @@ export class Resident {
     clearTimeout(this.timer);
     const context = this.loaded?.actor.context;
     if (!context || isTerminal(context.state)) return this.host.residents.remove(this.runId);
+    if (this.owesWake) return this.look();
     this.timer = this.armTimer(context);
     this.host.residents.keepIdle(this.runId, context);
+  }
+
+  /** As if the poll had brought the leased wake row now: nothing has to wait for the end of the lease. */
+  private look(): void {
+    this.owesWake = false;
+    const reject = (error: unknown) => this.host.advanceFailed(this.runId, error);
+    this.deliver({ command: { type: "advance" }, keep: false, wakeLeased: true, resolve: () => {}, reject });
   }
 
   /** A timer for the run's due time. A hint: the wake row is the truth. */
@@ -594,9 +614,9 @@ function decidedBy({ decision, missedAction }: Taken): Decided | undefined {
   return missedAction || "need" in decision ? undefined : decision;
 }
 
-/** The due time of the run's wake row after the commit. */
-function wakeOf({ runId, rows: { wake = [], wake_gone: gone = [] } }: RunCommit, before: LoadedRun["wake"]) {
-  return gone.length > 0 ? null : (wake.find((row) => row.run_id === runId)?.due_at ?? before);
+/** The due time that the commit gives the run's wake row; undefined: it leaves the row as it is. */
+function wakeOf({ runId, rows: { wake = [], wake_gone: gone = [] } }: RunCommit): number | null | undefined {
+  return gone.length > 0 ? null : wake.find((row) => row.run_id === runId)?.due_at;
 }
 
 /** The caller's error, where a replay cannot help. */

@@ -327,6 +327,14 @@ export class Residents {
     return this.all.get(runId)?.busy ?? false;
   }
 
+  /** The poll has leased the run's wake row. Whether the run is busy: then it gives the row its due time itself. */
+  movesLeasedWake(runId: RunId): boolean {
+    const resident = this.all.get(runId);
+    if (!resident?.busy) return false;
+    resident.wakeLeased();
+    return true;
+  }
+
   /** The run's resident, which is busy from now on. */
   activate(runId: RunId, create: () => Resident): Resident {
     const resident = this.all.get(runId) ?? create();

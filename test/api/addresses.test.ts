@@ -93,7 +93,7 @@ describe("an id", () => {
       ["triggers", { trigger_type: "cron", workflow_id: id, config: { schedule: "0 3 * * *" } }, "$.workflow_id"],
       ["registry/register", { service: id, actions: [{ action_name: "charge" }] }, "$.service"],
       ["registry/register", [{ service: id, action_name: "charge" }], "$[0].service"],
-      ["sagas/start", { workflow_id: "w", labels: { [id]: "x" } }, "$.labels"],
+      ["sagas/start", { workflow_id: "w", labels: { [id]: "x" } }, `$.labels["${id}"]`],
     ];
     for (const [url, body, path] of refused) {
       const { status, body: answer } = await rig.call("POST", `/api/v1/${url}`, body);

@@ -33,7 +33,7 @@ class HeldRuntime {
   most = 0;
   deliveries = 0;
 
-  readonly residents = { isBusy: (runId: string) => this.busy.has(runId) };
+  readonly residents = { movesLeasedWake: (runId: string) => this.busy.has(runId) };
 
   command(runId: string, command: QueuedCommand["command"]): Promise<never> {
     return new Promise((resolve, reject) => {
@@ -314,7 +314,7 @@ describe("taking shards over", () => {
     await database.sql`update outbox set kind = 'webhook' where run_id = ${post}`;
     const delivered: string[] = [];
     const command = async (runId: string) => void delivered.push(runId) as never;
-    const runtime = { command, residents: { isBusy: () => false }, advanceFailed: () => {} };
+    const runtime = { command, residents: { movesLeasedWake: () => false }, advanceFailed: () => {} };
     const dispatcher = { holds: () => false };
     const options = { sql: database.sql, log: silentLog, runtime, dispatcher, trials: everySuspectLives };
     const poller = new Poller({ ...options, shards: () => SHARDS });

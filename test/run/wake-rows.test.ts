@@ -1,12 +1,16 @@
 // The wake row of a run in progress: it is moved when it is nearly due, not at every commit, and it never lets a lost node's run wait
 // for longer than two seconds. Triggers in the test's database record what was written.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { wakeChange } from "../../machines/index.js";
+
+import { type RunId, wakeChange } from "../../machines/index.js";
+import { uuidv7 } from "../../src/ids.js";
+import { SHARDS } from "../../src/shard/placement.js";
+
 import { createTestDatabase, deleteRuns, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { ACTIONS, program } from "../machines/definitions.js";
 import { Simulation } from "../machines/simulation.js";
-import { type Half, type HalfOptions, publish, registerActions, type Step, start, startHalf } from "./rig.js";
+import { type Half, type HalfOptions, publish, registerActions, type Step, signal, start, startHalf } from "./rig.js";
 import { allEnd, allSound, look, nothingUnwatched, report } from "./seen.js";
 
 const STEPS = 60;
@@ -28,6 +32,8 @@ beforeAll(async () => {
   await publish(database, "steps", numbered(STEPS).map(noop));
   await publish(database, "charges", numbered(10).map(charge));
   await publish(database, "beats", [{ ...charge(10), heartbeat_timeout_ms: 15_000 }]);
+  const request = { id: "request", type: "http_request", url: "https://shop.example/", timeout_ms: 8_000 };
+  await publish(database, "request", [request]);
   await publish(database, "later", [{ id: "wait", type: "wait_duration", duration_ms: 600_000 }]);
   // What a run's commit leaves behind, seen when it commits: the statement writes the wake row after the run row.
   await database.sql.unsafe(`
@@ -146,6 +152,46 @@ describe("the wake row of a run in progress", () => {
     await poller.tick();
     await until(async () => (await wait())?.hasRow, { what: "the row of the dispatch" });
     expect((await wait())?.heartbeatAt).toBe(heartbeatAt);
+  });
+
+  describe("that a takeover leases while its run is busy", () => {
+    /** The node that has the run is gone, and another one takes over. Its first commit waits for the lease. */
+    async function takenOver(workflowId: string, meanwhile: (next: Half, runId: RunId) => void = () => {}) {
+      const former = await half({ reply: () => undefined });
+      const runId = await start(former.starter, workflowId);
+      await until(() => former.dispatcher.sent.length === 1);
+      const due = async () => {
+        const [row] = await database.sql<{ at: string; leased: boolean }[]>`
+          select due_at::text as at, tries > 0 and due_at > now() as leased from wakes where run_id = ${runId}`;
+        return row;
+      };
+      const before = await due();
+      await former.stop();
+      // Without hints: a timer in memory would hide a row that is due too late.
+      const next = await half({ reply: () => undefined, hints: false });
+      const submit = next.committer.submit.bind(next.committer);
+      next.committer.submit = async (commit) => {
+        next.committer.submit = submit;
+        await until(async () => (await due())?.leased, { what: "the lease of the wake row" });
+        return submit(commit);
+      };
+      next.poller.takeOver(SHARDS);
+      meanwhile(next, runId);
+      await next.poller.tick();
+      return { next, due, before };
+    }
+
+    it("is due at the deadline of a request that the new node carries", async () => {
+      const { next, due, before } = await takenOver("request");
+      await until(() => next.dispatcher.sent.length === 1);
+      await until(async () => (await due())?.at === before?.at, { what: "a wake row that is due at the deadline" });
+    });
+
+    it("brings the dispatch that no other row owes to the new node", async () => {
+      const signalled = (next: Half, runId: RunId) => void next.runtime.command(runId, signal(uuidv7(), "go"));
+      const { next } = await takenOver("charges", signalled);
+      await until(() => next.dispatcher.sent.length === 1, { what: "the dispatch on the new node" });
+    });
   });
 
   it("is exact for a parked run", async () => {

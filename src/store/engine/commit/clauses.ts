@@ -26,7 +26,7 @@ export interface Statement {
 }
 
 /** Their rows are written in the order in which they were added, which the column `position` counts: the sequence numbers follow it. */
-const ORDERED: ReadonlySet<Relation> = new Set(["undo_entry", "outgoing_event"]);
+const ORDERED: ReadonlySet<Relation> = new Set(["undo_entry", "outgoing_event", "signal", "published_event"]);
 
 /** The FROM items of the relations, each column a text parameter; the parameters are numbered through. */
 export function fromItems(relations: readonly Relation[]): From {
@@ -332,6 +332,7 @@ signals_recorded as (
   select signal.id, signal.run_id, signal.name, signal.payload, signal.at, case when signal.consumed then signal.at end,
     signal.promised_to
   from ${from.signal} where ${won("signal.run_id")}
+  order by signal.position
 )`,
   (from, won) => `
 inbox_added as (
@@ -460,6 +461,7 @@ events_published as (
     published_event.payload, octet_length(published_event.payload::text),
     now() + interval '${ANNOUNCED_FROM_MEMORY_SECONDS} seconds'
   from ${from.published_event} where ${won("published_event.run_id")}
+  order by published_event.position
   on conflict (id) do nothing
 )`,
   (from, won) => `

@@ -123,8 +123,10 @@ export async function commitRuns(
     }
   }
   const { text, relations } = generalStatement(rows);
-  const won = await sql.unsafe<{ id: string }[]>(text, parametersOf(rows, relations), { prepare: true });
-  return new Set(won.map(({ id }) => id));
+  const found = await sql.unsafe<{ id: string }[]>(text, parametersOf(rows, relations), { prepare: true });
+  const won = new Set(found.map(({ id }) => id));
+  // It names the runs that are created by others, too.
+  return new Set(group.map(({ runId }) => runId).filter((id) => won.has(id)));
 }
 
 /** The rows that decide who wins. */
