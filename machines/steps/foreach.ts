@@ -28,8 +28,14 @@ export const foreach = stepType({
   },
   nextWhen: () => "every item is done",
   check({ item_var, index_var }, place) {
-    for (const [attribute, name] of Object.entries({ item_var, index_var })) {
-      if (name !== undefined && RESERVED_NAMES.has(name)) place.at(attribute).problem(`"${name}" is a reserved name`);
+    // A default may be spelled out.
+    const names = [
+      ["item_var", item_var, "item"],
+      ["index_var", index_var, "index"],
+    ] as const;
+    for (const [attribute, name, own] of names) {
+      if (name !== undefined && name !== own && RESERVED_NAMES.has(name))
+        place.at(attribute).problem(`"${name}" is a reserved name`);
     }
     if (item_var !== undefined && item_var === index_var) place.at("index_var").problem("must differ from item_var");
   },

@@ -96,6 +96,8 @@ describe("foreach", () => {
         expect(named({ [name]: "__proto__" })).toEqual([`.${name}: must not be __proto__`]);
       }
       expect(named({ item_var: "x", index_var: "x" })).toEqual([".index_var: must differ from item_var"]);
+      expect(named({ item_var: "item", index_var: "index" })).toEqual([]);
+      expect(named({ item_var: "index" })).toEqual(['.item_var: "index" is a reserved name']);
     },
   );
 
