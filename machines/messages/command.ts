@@ -240,3 +240,47 @@ export interface TaskClosed {
   readonly type: "closed";
   readonly reason: string;
 }
+
+/** What a node does with a command on its way to the run. */
+interface CommandKind {
+  /** It has an id before the first try, by which a repeat is recognised. The state of the run recognises the repeat of any other. */
+  readonly isRepeatable: boolean;
+  /** Somebody asks for it: an overloaded node refuses it. Any other completes work that is in progress. */
+  readonly isNewWork: boolean;
+}
+
+const [HINT, ANSWER, ASKED] = [
+  { isRepeatable: false, isNewWork: false },
+  { isRepeatable: true, isNewWork: false },
+  { isRepeatable: true, isNewWork: true },
+] as const;
+
+export const COMMAND_KINDS: Readonly<Record<CommandType, CommandKind>> = {
+  advance: HINT,
+  signal: ASKED,
+  cancel: ASKED,
+  submit: ANSWER,
+  offer: HINT,
+  result: ANSWER,
+  failure: ANSWER,
+  heartbeat: HINT,
+  child: HINT,
+  take: HINT,
+  look: HINT,
+  event: HINT,
+  carry: HINT,
+  quarantine: HINT,
+  slot_granted: HINT,
+  slot_refused: HINT,
+  pause: ASKED,
+  resume: ASKED,
+  retry_step: ASKED,
+  skip_step: ASKED,
+  fail: ASKED,
+  retry_undo: ASKED,
+  skip_undo: ASKED,
+  terminate: ASKED,
+  migrate: ASKED,
+  // A run that is not in quarantine any more refuses it.
+  release: { isRepeatable: false, isNewWork: true },
+};

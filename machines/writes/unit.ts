@@ -168,7 +168,6 @@ function changesUndoList({ to, row }: Write): boolean {
   return to.startsWith("undo_") && !(to === "undo_passed" && !row.every);
 }
 
-/** The rows of the run, and those of the runs that it creates. */
 function together<T>(own: readonly T[] = [], others: readonly T[] = []): readonly T[] {
   return others.length === 0 ? own : [...own, ...others];
 }
@@ -373,9 +372,9 @@ type SteppedColumn = Exclude<
 export function startWith({ runId, rows: start }: RunCommit, { rows: steps }: RunCommit): RunCommit | undefined {
   const { run_update: [row] = [], new_run: children = [], variable = [], ...owed } = steps;
   const [created] = start.new_run ?? [];
-  const isFenced =
+  const isClaiming =
     steps.signal_claim ?? steps.promise ?? steps.event_claim ?? children.find(({ key }) => key !== undefined);
-  if (!row || !created || isFenced) return undefined;
+  if (!row || !created || isClaiming) return undefined;
   const { state, step, last_seq, last_event_at, terminal_at, review, awaited_signal, paused_reason } = row;
   const { record, call, frames, items, output } = row;
   const begun = {
@@ -384,17 +383,19 @@ export function startWith({ runId, rows: start }: RunCommit, { rows: steps }: Ru
   } satisfies Record<SteppedColumn, unknown>;
   const changed = new Set(variable.filter(({ run_id }) => run_id === runId).map(({ name }) => name));
   const rows = {
-    ...start,
-    ...owed,
+    ...bothOf(start, owed),
     new_run: [{ ...created, ...begun }, ...children],
-    audit_event: [...(start.audit_event ?? []), ...(steps.audit_event ?? [])],
     variable: [...(start.variable ?? []).filter(({ name }) => !changed.has(name)), ...variable],
-    outgoing_event: [...(start.outgoing_event ?? []), ...(steps.outgoing_event ?? [])],
-    ticket: [...(start.ticket ?? []), ...(steps.ticket ?? [])],
     // The run is woken as its first steps say.
     wake: steps.wake ?? [],
   };
   return { runId, rows };
+}
+
+/** The rows of two commits that become one. */
+function bothOf(one: Rows, other: Rows): Rows {
+  const relations = new Set([...Object.keys(one), ...Object.keys(other)]) as ReadonlySet<Relation>;
+  return Object.fromEntries([...relations].map((to) => [to, together<unknown>(one[to], other[to])]));
 }
 
 // ---- Due times

@@ -78,6 +78,10 @@ export class Effects {
         return;
       case "command":
         if (hints) this.ports.deliver(send);
+        return;
+      default:
+        // A node of a later release may send what this one does not know: it is a hint.
+        send satisfies never;
     }
   }
 }

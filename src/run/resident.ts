@@ -4,6 +4,7 @@
 
 import {
   type Answer,
+  COMMAND_KINDS,
   type CommittedEvent,
   confirmation,
   type Decision,
@@ -67,23 +68,8 @@ export interface Beginning {
 
 /** Commands whose repeat must be recognised get an id before the first try. The run's state recognises hints and offers. */
 export function commandId({ type }: RunCommand): string | undefined {
-  return REPEATABLE.has(type) ? uuidv7() : undefined;
+  return COMMAND_KINDS[type].isRepeatable ? uuidv7() : undefined;
 }
-
-const REPEATABLE: ReadonlySet<RunCommand["type"]> = new Set([
-  ...(["signal", "submit", "cancel", "result", "failure"] as const),
-  ...([
-    "pause",
-    "resume",
-    "retry_step",
-    "skip_step",
-    "fail",
-    "retry_undo",
-    "skip_undo",
-    "terminate",
-    "migrate",
-  ] as const),
-]);
 
 /** The parts of a node that its residents share. The runtime is one host; that of a trial makes the rows of a commit and goes no further. */
 export interface ResidentHost {

@@ -1,7 +1,7 @@
 // The router: the port of commands. It brings a command to the node that owns its run, and has it carried out here if that node does not answer
 // (law 6). Placement is for speed only: whichever node carries a command out, the compare-and-set
 // and the command's id give it one outcome.
-import type { Answer, AnswerTo, CommandType, RunCommand, RunId } from "../../machines/index.js";
+import { type Answer, type AnswerTo, COMMAND_KINDS, type RunCommand, type RunId } from "../../machines/index.js";
 import type { Bus } from "../bus/bus.js";
 import { SagaError, Unreadable } from "../errors.js";
 import { type ShardId, shardOf } from "../ids.js";
@@ -22,12 +22,6 @@ import type { Runtime } from "./runtime.js";
 const OWNER_ANSWER_MS = 300;
 /** How long the other nodes have to read a new definition or registration; a slower one finds it at its next refresh. */
 const PEER_REFRESH_MS = 300;
-
-/** What clients and operators ask for. Other commands complete work that is in progress. */
-const NEW_WORK: ReadonlySet<CommandType> = new Set([
-  ...(["signal", "cancel", "release", "pause", "resume", "retry_step", "skip_step", "fail"] as const),
-  ...(["retry_undo", "skip_undo", "terminate", "migrate"] as const),
-]);
 
 export interface RouterOptions {
   readonly nodeId: string;
@@ -102,7 +96,7 @@ export class Router implements Runs {
   /** The asking node had room, but this one sheds load: refused before the run is loaded, and not carried out there either. */
   private refuseIfOverloaded({ type }: RunCommand): void {
     const { shedder } = this.options;
-    if (!shedder || !NEW_WORK.has(type)) return;
+    if (!shedder || !COMMAND_KINDS[type].isNewWork) return;
     const shortage = shedder.shedding;
     if (shortage) throw shedder.refusal(shortage);
   }

@@ -2,6 +2,7 @@
 
 const RESIDENT = "src/run/resident.ts";
 const CLAUSES = "src/store/engine/commit/clauses.ts";
+const GENERAL = "src/store/engine/commit/general.ts";
 const PLAIN = "src/store/engine/commit/plain.ts";
 const FIRST_STEPS_TEST = "test/run/first-steps.test.ts";
 const ANSWERS = "machines/decide/answers.ts";
@@ -154,7 +155,7 @@ export const MUTANTS = [
   },
   {
     name: "the compare-and-set does not look at the revision (law 1)",
-    file: CLAUSES,
+    file: GENERAL,
     find: "where locked.revision = run_update.expected and locked.fence",
     replace: "where locked.fence",
     test: STORE_TEST,
@@ -162,7 +163,7 @@ export const MUTANTS = [
   },
   {
     name: "the compare-and-set does not look at the token beside the revision (law 1)",
-    file: CLAUSES,
+    file: GENERAL,
     find: "locked.fence = run_update.expected_fence",
     replace: "true",
     test: STORE_TEST,
@@ -170,7 +171,7 @@ export const MUTANTS = [
   },
   {
     name: "a confirmation does not look at the token beside the revision (laws 1 and 3)",
-    file: CLAUSES,
+    file: GENERAL,
     find: "locked.fence = confirm.expected_fence",
     replace: "true",
     test: STORE_TEST,
@@ -226,7 +227,7 @@ export const MUTANTS = [
   },
   {
     name: "a command that has an outcome is not looked for (law 6)",
-    file: CLAUSES,
+    file: GENERAL,
     find: "run_commands.run_id = command.run_id and run_commands.command_id = command.command_id",
     replace: "run_commands.run_id = command.run_id and run_commands.command_id = command.command_id and false",
     test: STORE_TEST,
@@ -461,7 +462,7 @@ export const MUTANTS = [
   },
   {
     name: "a signal is promised to a run that has moved on (law 9)",
-    file: CLAUSES,
+    file: GENERAL,
     find: "promise.waiter not in (select id from waiting_run)",
     replace: "false",
     test: "test/store/commit-owed.test.ts",
@@ -469,7 +470,7 @@ export const MUTANTS = [
   },
   {
     name: "a promise does not fence the run that it is made to (laws 1 and 9)",
-    file: CLAUSES,
+    file: GENERAL,
     find: "set revision = runs.revision + 1, fence = promise.fence, awaited_signal = null",
     replace: "set awaited_signal = null",
     test: "test/store/commit-owed.test.ts",
@@ -533,7 +534,7 @@ export const MUTANTS = [
   },
   {
     name: "the general statement changes a terminal run (law 4)",
-    file: CLAUSES,
+    file: GENERAL,
     find: "    and locked.terminal_at is null\n    and locked.id not in (select run_id from command_conflict)",
     replace: "    and locked.id not in (select run_id from command_conflict)",
     test: STORE_TEST,
@@ -624,7 +625,7 @@ export const MUTANTS = [
   },
   {
     name: "a row that another session holds is waited for",
-    file: CLAUSES,
+    file: GENERAL,
     find: "runs.id = run_update.id limit 1 for update skip locked",
     replace: "runs.id = run_update.id limit 1 for update",
     test: STORE_TEST,
@@ -929,7 +930,7 @@ export const MUTANTS = [
   },
   {
     name: "a run that spawns under a key that another commit takes wins (laws 1 and 6)",
-    file: CLAUSES,
+    file: GENERAL,
     find: "    and runs.id not in (select run_id from start_key_conflict)\n",
     replace: "",
     test: STORE_TEST,

@@ -5,6 +5,7 @@ import { type Relation, type Row, type RunCommit, type RunId, startKey } from ".
 import type { Tables } from "../../machines/memory/tables.js";
 import { uuidv7 } from "../../src/ids.js";
 import { announceTo, leaseDueEvents } from "../../src/store/engine/announcements.js";
+import { PlainStatements } from "../../src/store/engine/commit/plain.js";
 import { keyedRun, namedRun } from "../../src/store/engine/family.js";
 import { repeatedAnswer } from "../../src/store/engine/load.js";
 import { grantSlots } from "../../src/store/engine/slots.js";
@@ -228,6 +229,14 @@ describe.each(Object.entries(RELATION_CASES))(
       const changed = await changedBy(isConfirm ? confirmation(run, 2) : update(run, 2, rows, row));
       expect(changed).toEqual(isConfirm ? [] : expect.arrayContaining(["runs", changes]));
       await stores.load(run);
+    });
+
+    it("are written by the general statement, too", async () => {
+      stores = new BothStores(database, new PlainStatements(0));
+      const { run, rows } = await prepared();
+      const isConfirm = relation === "confirm";
+      const changed = await changedBy(isConfirm ? confirmation(run, 2) : update(run, 2, rows, row));
+      expect(changed).toEqual(isConfirm ? [] : expect.arrayContaining(["runs", changes]));
     });
 
     it("are written by neither store if their run loses", async () => {

@@ -19,6 +19,7 @@ import type { Tables } from "../../machines/memory/tables.js";
 import { MAX_KEPT_SIGNALS } from "../../machines/values/limits.js";
 import { derivedUuid, isUuid } from "../../src/ids.js";
 import { encodeRun } from "../../src/store/engine/commit/encoding.js";
+import { PlainStatements } from "../../src/store/engine/commit/plain.js";
 import { commitRuns } from "../../src/store/engine/commit/statement.js";
 import { scanEvents } from "../../src/store/engine/event-scan.js";
 import { sqlStateOf } from "../../src/store/engine/failure.js";
@@ -97,7 +98,11 @@ export class BothStores {
   now = 0;
   readonly memory = new MemoryStore(this, { limits: STANDARD_RUN_LIMITS, page: 50 });
 
-  constructor(private readonly database: TestDatabase) {}
+  /** `plain`: without it, Postgres is written by the general statement alone. */
+  constructor(
+    private readonly database: TestDatabase,
+    private readonly plain = new PlainStatements(),
+  ) {}
 
   get sql() {
     return this.database.sql;
@@ -128,7 +133,7 @@ export class BothStores {
   /** Commits as the committer does: a key that exists already is a loss. */
   private async inPostgres(group: readonly RunCommit[]): Promise<ReadonlySet<string>> {
     try {
-      return await commitRuns(this.sql, group.map(encodeRun));
+      return await commitRuns(this.sql, group.map(encodeRun), this.plain);
     } catch (error) {
       if (sqlStateOf(error) === "23505") return new Set();
       throw error;

@@ -2,8 +2,8 @@
 import { describe, expect, it } from "vitest";
 import { type Row, type RunCommit, type RunId, type SlotKey, slotTenant } from "../../machines/index.js";
 import { encodeRun, GroupRows } from "../../src/store/engine/commit/encoding.js";
+import { generalStatement } from "../../src/store/engine/commit/general.js";
 import { PlainStatements } from "../../src/store/engine/commit/plain.js";
-import { generalStatement } from "../../src/store/engine/commit/statement.js";
 import {
   countSlots,
   dropReservation,

@@ -248,7 +248,7 @@ export class InFlight {
     host.streamLost(entry.dispatch);
   }
 
-  /** The committed dispatches that no worker holds or is about to claim. A cancelled one waits for its own worker alone. */
+  /** The committed dispatches that no worker holds or is about to claim. A cancelled one is among them: its own worker alone may still answer it. */
   *unheld(): IterableIterator<CommittedEntry> {
     for (const entry of this.entries.values())
       if (isCommitted(entry) && !entry.stream && !this.unclaimed.awaitsClaim(entry)) yield entry;

@@ -1,5 +1,5 @@
-// The clauses of the commit statement, of which both of its forms are made: which runs of the group win, and the rows of the winners. The statements
-// are plain.ts and statement.ts.
+// The clauses that both forms of the commit statement are made of: the row of a run, and the rows that a run which has won owes. The forms are
+// plain.ts and general.ts.
 //
 // No two commits wait for each other in a circle: run rows are locked in key order, confirmed ones like updated ones (their wake
 // rows and commands would be waited for otherwise), and tables are written in a fixed order. A row that another commit holds is
@@ -18,6 +18,12 @@ type Won = (column: string) => string;
 
 /** One CTE of a statement: `name as (…)`. */
 export type Clause = (from: From, won: Won) => string;
+
+/** Relations that are seldom without each other, and the clauses that write their rows for the runs that have won. */
+export interface Section {
+  readonly relations: readonly Relation[];
+  readonly writes: readonly Clause[];
+}
 
 /** A statement with its parameters: those of these relations, in their order. */
 export interface Statement {
@@ -64,182 +70,8 @@ const CREATED = ["id", "fence", ...fixed, ...changing, ...rare];
 export const INSERT_RUNS = `insert into runs (revision, ${CREATED.map(inTable).join(", ")})
   select 1, ${CREATED.map((column) => `new_run.${column}`).join(", ")} from new_run`;
 
-// ---- Who wins
-
-/** A signal goes to one run (law 9): of two claims in the group the first one counts, and a consumed signal is no longer free. */
-export const SIGNAL_CLAIMS: readonly Clause[] = [
-  (from) => `
-signal_claim as materialized (
-  select *, row_number() over (partition by id order by run_id) as nth from ${from.signal_claim}
-)`,
-  () => `
-free_signal as materialized (
-  select signal.id from (select distinct id from signal_claim order by id) claimed cross join lateral (
-    select signals.id, signals.consumed_at from signals where signals.id = claimed.id limit 1 for update skip locked
-  ) signal where signal.consumed_at is null
-)`,
-  () => `
-signal_conflict as materialized (
-  select signal_claim.run_id from signal_claim
-  where signal_claim.nth > 1 or signal_claim.id not in (select id from free_signal)
-)`,
-];
-export const NO_SIGNAL_CONFLICT: Clause = () => `
-signal_conflict as (select null::uuid as run_id where false)`;
-
-/** A signal is promised to a run that waits for it and has been promised none (law 9). Of two promises in the group the first one counts. */
-export const SIGNAL_PROMISES: readonly Clause[] = [
-  (from) => `
-promise as materialized (
-  select *, row_number() over (partition by waiter order by run_id) as nth from ${from.promise}
-)`,
-  () => `
-waiting_run as materialized (
-  select locked.id from (select waiter, name from promise order by waiter) promise cross join lateral (
-    select id, awaited_signal, paused_reason, terminal_at from runs where runs.id = promise.waiter limit 1
-    for no key update skip locked
-  ) locked
-  where locked.awaited_signal = promise.name and locked.paused_reason = 'signal' and locked.terminal_at is null
-)`,
-  () => `
-promise_conflict as materialized (
-  select promise.run_id from promise where promise.nth > 1 or promise.waiter not in (select id from waiting_run)
-)`,
-];
-export const NO_PROMISE_CONFLICT: Clause = () => `
-promise_conflict as (select null::uuid as run_id where false)`;
-
-/** A run takes an event at most once (law 9). */
-export const EVENT_CLAIMS: readonly Clause[] = [
-  (from) => `
-event_claim as materialized (select * from ${from.event_claim})`,
-  () => `
-event_conflict as materialized (
-  select event_claim.run_id from event_claim cross join lateral (
-    select from event_takes
-    where event_takes.run_id = event_claim.run_id and event_takes.event_id = event_claim.event_id limit 1
-  ) taken
-)`,
-];
-export const NO_EVENT_CONFLICT: Clause = () => `
-event_conflict as (select null::uuid as run_id where false)`;
-
-/**
- * A command that has an outcome already is not carried out again (law 6). One whose outcome was committed after this statement's
- * snapshot is not seen here; it moved the revision, or, where it was a confirmation, its key refuses the second one.
- */
-export const COMMANDS: readonly Clause[] = [
-  (from) => `
-command as materialized (select * from ${from.command})`,
-  () => `
-command_conflict as materialized (
-  select command.run_id from command cross join lateral (
-    select from run_commands
-    where run_commands.run_id = command.run_id and run_commands.command_id = command.command_id limit 1
-  ) recorded
-)`,
-];
-
-/**
- * The compare-and-set on the revision and on the token beside it (law 1), of runs that have not ended (law 4). A token that was not expected
- * means that the row has another history.
- */
-export const REVISIONS: readonly Clause[] = [
-  (from) => `
-run_update as materialized (select * from ${from.run_update})`,
-  ...COMMANDS,
-  () => `
-fenced as materialized (
-  select locked.id from (select id, expected, expected_fence from run_update order by id) run_update cross join lateral (
-    select id, revision, fence, terminal_at from runs where runs.id = run_update.id limit 1 for update skip locked
-  ) locked
-  where locked.revision = run_update.expected and locked.fence = run_update.expected_fence
-    and locked.terminal_at is null
-    and locked.id not in (select run_id from command_conflict)
-    and locked.id not in (select run_id from signal_conflict)
-    and locked.id not in (select run_id from promise_conflict)
-    and locked.id not in (select run_id from event_conflict)
-)`,
-];
-
-/** A decision that changes nothing is based on a revision, too (law 3). */
-export const CONFIRMATIONS: Clause = (from) => `
-confirmed as (
-  select locked.id from (select id, expected, expected_fence from ${from.confirm} order by id) confirm cross join lateral (
-    select id, revision, fence from runs where runs.id = confirm.id limit 1 for no key update skip locked
-  ) locked
-  where locked.revision = confirm.expected and locked.fence = confirm.expected_fence
-    and locked.id not in (select run_id from command_conflict)
-)`;
-
-/**
- * A run is created once: it wins its idempotency key, or loses. A run that creates another under a key loses with it, because it
- * has told its workflow the id of a run that would not exist. It replays and finds the winner. So that a key that was won is
- * never left without its run, a run creates at most one run under a key in a commit.
- */
-export const START_KEYS: readonly Clause[] = [
-  (from) => `
-new_run as materialized (
-  select * from ${from.new_run}
-  where new_run.made_by is null or new_run.key is null or new_run.made_by in (select id from fenced)
-)`,
-  () => `
-start_key_taken as (
-  insert into start_keys (scope, key, run_id)
-  select new_run.scope, new_run.key, new_run.id from new_run
-  where new_run.key is not null and not exists (select 1 from runs where runs.id = new_run.id)
-  order by new_run.scope, new_run.key
-  on conflict do nothing returning run_id
-)`,
-  () => `
-start_key_conflict as materialized (
-  select new_run.made_by as run_id from new_run
-  where new_run.made_by is not null and new_run.key is not null
-    and new_run.id not in (select run_id from start_key_taken)
-)`,
-];
-export const NO_START_KEY_CONFLICT: Clause = () => `
-start_key_conflict as (select null::uuid as run_id where false)`;
-
-/** The runs that win. */
-export const UPDATE: Clause = () => `
-updated as (
-  update runs set ${SET_RUN}
-  from run_update where runs.id = run_update.id and runs.id in (select id from fenced)
-    and runs.id not in (select run_id from start_key_conflict)
-  returning runs.id
-)`;
-
-/** Started runs, then the children of runs that have won: a run may create some in the commit of its start. */
-export const CREATION: readonly Clause[] = [
-  () => `
-started as (
-  ${INSERT_RUNS}
-  where (new_run.key is null or new_run.id in (select run_id from start_key_taken)) and new_run.made_by is null
-  order by new_run.id
-  on conflict do nothing returning id
-)`,
-  () => `
-born as (
-  ${INSERT_RUNS}
-  where (new_run.key is null or new_run.id in (select run_id from start_key_taken))
-    and (new_run.made_by in (select id from updated) or new_run.made_by in (select id from started))
-  order by new_run.id
-  on conflict do nothing returning id
-)`,
-  () => `
-created as (select id from started union all select id from born)`,
-];
-export const NOTHING_CREATED: Clause = () => `
-created as (select null::uuid as id where false)`;
-
-export const WON: Clause = () => `
-won as materialized (
-  select id from updated union all select id from confirmed union all select id from created
-)`;
-
-// ---- The rows of the winners: every clause asks who has `won`, so a loser leaves no row. Each row rides in the commit of its own run, so it is
-// written exactly once (law 5).
+// ---- The rows of the winners: every clause asks who has won, so a loser leaves no row; in the plain statement all have. Each row rides in the
+// commit of its own run, so it is written exactly once (law 5).
 
 /** The outcome of a command is committed with its id: a repeat gets the recorded answer (law 6). */
 export const COMMANDS_RECORDED: Clause = (_, won) => `
@@ -279,26 +111,6 @@ wakes_removed as (
   where wakes.run_id = wake_gone.run_id and ${won("wake_gone.run_id")}
 )`;
 
-/** The claims that have won: the taker's commit consumes the signal or the event (law 9). */
-export const CLAIMED: readonly Clause[] = [
-  (_, won) => `
-signals_consumed as (
-  update signals set consumed_at = signal_claim.at from signal_claim
-  where signals.id = signal_claim.id and ${won("signal_claim.run_id")}
-)`,
-  // The run is no longer free for another signal, and what it is deciding now is lost: it reads the promise before it decides again (law 9).
-  (_, won) => `
-promises_made as (
-  update runs set revision = runs.revision + 1, fence = promise.fence, awaited_signal = null
-  from promise where runs.id = promise.waiter and ${won("promise.run_id")}
-)`,
-  (_, won) => `
-events_taken as (
-  insert into event_takes (run_id, event_id)
-  select event_claim.run_id, event_claim.event_id from event_claim where ${won("event_claim.run_id")}
-)`,
-];
-
 export const STARTS: readonly Clause[] = [
   (_, won) => `
 starts_recorded as (
@@ -309,24 +121,29 @@ starts_recorded as (
 ];
 
 /** Effects outside are owed by a row until they are accepted or answered (law 5). A repeat has the id of the first. */
-export const OUTBOX: readonly Clause[] = [
-  (from, won) => `
+const OUTBOX: Section = {
+  relations: ["outbox_row", "outbox_gone"],
+  writes: [
+    (from, won) => `
 outbox_added as (
   insert into outbox (id, run_id, shard, kind, payload, due_at)
   select outbox_row.id, outbox_row.run_id, outbox_row.shard, outbox_row.kind, outbox_row.payload, outbox_row.due_at
   from ${from.outbox_row} where ${won("outbox_row.run_id")}
   on conflict (id) do nothing
 )`,
-  (from, won) => `
+    (from, won) => `
 outbox_removed as (
   delete from outbox using ${from.outbox_gone}
   where outbox.id = outbox_gone.id and ${won("outbox_gone.run_id")}
 )`,
-];
+  ],
+};
 
 /** Signals and commands from run to run. An inbox row goes in the commit that answers it (law 6). */
-export const MESSAGES: readonly Clause[] = [
-  (from, won) => `
+const MESSAGES: Section = {
+  relations: ["signal", "inbox_row", "inbox_gone"],
+  writes: [
+    (from, won) => `
 signals_recorded as (
   insert into signals (id, run_id, signal_name, payload, received_at, consumed_at, promised_to)
   select signal.id, signal.run_id, signal.name, signal.payload, signal.at, case when signal.consumed then signal.at end,
@@ -334,27 +151,30 @@ signals_recorded as (
   from ${from.signal} where ${won("signal.run_id")}
   order by signal.position
 )`,
-  (from, won) => `
+    (from, won) => `
 inbox_added as (
   insert into inbox (id, run_id, shard, command, due_at)
   select inbox_row.id, inbox_row.run_id, inbox_row.shard, inbox_row.command, inbox_row.due_at
   from ${from.inbox_row} where ${won("inbox_row.from_run")}
   on conflict (id) do nothing
 )`,
-  (from, won) => `
+    (from, won) => `
 inbox_removed as (
   delete from inbox using ${from.inbox_gone}
   where inbox.id = inbox_gone.id and ${won("inbox_gone.run_id")}
 )`,
-];
+  ],
+};
 
 /**
  * The undo list (law 10). Ordinals come from one global sequence, in the order of completion. Each row is changed by one clause at most,
  * because a second update of a row in one statement has no effect: a settled entry is not passed, and a settled or passed entry is not
  * handed over.
  */
-export const UNDO_ADDED: readonly Clause[] = [
-  (from, won) => `
+const UNDO_ADDED: Section = {
+  relations: ["undo_entry"],
+  writes: [
+    (from, won) => `
 undo_added as (
   insert into undo (owner_run_id, step_id, entry, action, inputs, forward_idempotency_key, child_run_id, state)
   select undo_entry.owner, undo_entry.step_id, undo_entry.entry, undo_entry.action, undo_entry.inputs,
@@ -362,23 +182,26 @@ undo_added as (
   from ${from.undo_entry} where ${won("undo_entry.run_id")}
   order by undo_entry.position
 )`,
-];
+  ],
+};
 
-export const UNDO_CHANGED: readonly Clause[] = [
-  (from, won) => `
+const UNDO_CHANGED: Section = {
+  relations: ["undo_settled", "undo_passed", "undo_handed"],
+  writes: [
+    (from, won) => `
 entries_settled as (
   update undo set state = undo_settled.state from ${from.undo_settled}
   where undo.ordinal = undo_settled.ordinal and undo.owner_run_id = undo_settled.run_id
     and ${won("undo_settled.run_id")}
 )`,
-  (from, won) => `
+    (from, won) => `
 entries_passed as (
   update undo set state = 'passed' from ${from.undo_passed}
   where undo.owner_run_id = undo_passed.run_id and (undo.action is null or undo_passed.every) and undo.state = 'owed'
     and undo.entry > undo_passed.since and ${won("undo_passed.run_id")}
     and not exists (select from ${from.undo_settled} where undo_settled.ordinal = undo.ordinal)
 )`,
-  (from, won) => `
+    (from, won) => `
 entries_handed as (
   update undo set owner_run_id = undo_handed.heir, entry = undo_handed.entry,
     child_run_id = coalesce(undo.child_run_id, undo_handed.run_id)
@@ -390,11 +213,14 @@ entries_handed as (
       where undo_passed.run_id = undo_handed.run_id and undo.action is null and undo.entry > undo_passed.since
     )
 )`,
-];
+  ],
+};
 
 /** A row until the broker has the event (law 5). Without a broker for events there are none. */
-export const OUTGOING_EVENTS: readonly Clause[] = [
-  (from, won) => `
+const OUTGOING_EVENTS: Section = {
+  relations: ["outgoing_event"],
+  writes: [
+    (from, won) => `
 outgoing_events_added as (
   insert into outgoing_events (id, run_id, shard, topic, payload)
   select outgoing_event.id, outgoing_event.run_id, outgoing_event.shard, outgoing_event.topic, outgoing_event.payload
@@ -402,14 +228,17 @@ outgoing_events_added as (
   order by outgoing_event.position
   on conflict (id) do nothing
 )`,
-];
+  ],
+};
 
 /**
  * Slots are asked for, and given back, in the runs' own commits. The ticket that was reserved for a start becomes an ordinary one; if the
  * reservation had become void, the start has a new ticket, at the end of the queue.
  */
-export const TICKETS: readonly Clause[] = [
-  (from, won) => `
+const TICKETS: Section = {
+  relations: ["ticket", "ticket_gone", "ticket_returned"],
+  writes: [
+    (from, won) => `
 tickets_added as (
   insert into concurrency_tickets (run_id, entry, shard, tenant_id, scope, key, step_id, slot_limit, on_limit, admitted)
   select ticket.run_id, ticket.entry, ticket.shard, ticket.tenant_id, ticket.scope, ticket.key, ticket.step_id, ticket.slot_limit,
@@ -417,35 +246,41 @@ tickets_added as (
   from ${from.ticket} where ${won("ticket.run_id")}
   on conflict (run_id, entry) do update set reserved_until = null
 )`,
-  (from, won) => `
+    (from, won) => `
 tickets_removed as (
   delete from concurrency_tickets using ${from.ticket_gone}
   where concurrency_tickets.run_id = ticket_gone.run_id and concurrency_tickets.entry = ticket_gone.entry
     and ${won("ticket_gone.run_id")}
 )`,
-  (from, won) => `
+    (from, won) => `
 tickets_returned as (
   update concurrency_tickets set granted_at = null from ${from.ticket_returned}
   where concurrency_tickets.run_id = ticket_returned.run_id and concurrency_tickets.entry = ticket_returned.entry
     and ${won("ticket_returned.run_id")}
 )`,
-];
+  ],
+};
 
 /** Rows that only some steps write. */
-export const OCCASIONAL: readonly Clause[] = [
-  (from, won) => `
+const OCCASIONAL: Section = {
+  relations: [
+    ...(["label", "scope", "scope_value", "published_event"] as const),
+    ...(["event_wait", "event_wait_gone", "opened_task", "closed_task"] as const),
+  ],
+  writes: [
+    (from, won) => `
 labels_set as (
   insert into run_labels (run_id, name, value)
   select label.run_id, label.name, label.value from ${from.label} where ${won("label.run_id")}
 )`,
-  (from, won) => `
+    (from, won) => `
 scopes_kept as (
   insert into kept_scopes (run_id, entry, holder, manifest, manifest_hash)
   select scope.run_id, scope.entry, scope.holder, scope.manifest, scope.manifest_hash
   from ${from.scope} where ${won("scope.run_id")}
 )`,
-  // Branches and items of one family that fork at once keep the same values: in key order, they wait for each other in no circle.
-  (from, won) => `
+    // Branches and items of one family that fork at once keep the same values: in key order, they wait for each other in no circle.
+    (from, won) => `
 values_kept as (
   insert into kept_values (holder, hash, value)
   select scope_value.holder, scope_value.hash, scope_value.value
@@ -453,8 +288,8 @@ values_kept as (
   order by scope_value.holder, scope_value.hash
   on conflict do nothing
 )`,
-  // The row owes the announcement: the publisher's node has this long before a poll takes it up (law 9).
-  (from, won) => `
+    // The row owes the announcement: the publisher's node has this long before a poll takes it up (law 9).
+    (from, won) => `
 events_published as (
   insert into events (id, tenant_id, topic, headers, payload, size, due_at)
   select published_event.id, published_event.tenant_id, published_event.topic, published_event.headers::jsonb,
@@ -464,7 +299,7 @@ events_published as (
   order by published_event.position
   on conflict (id) do nothing
 )`,
-  (from, won) => `
+    (from, won) => `
 event_waits_set as (
   insert into event_waits (run_id, topic, headers, conditions)
   select event_wait.run_id, event_wait.topic, event_wait.headers::jsonb, event_wait.conditions::jsonb
@@ -472,20 +307,20 @@ event_waits_set as (
   on conflict (run_id) do update set topic = excluded.topic, headers = excluded.headers,
     conditions = excluded.conditions
 )`,
-  (from, won) => `
+    (from, won) => `
 event_waits_removed as (
   delete from event_waits using ${from.event_wait_gone}
   where event_waits.run_id = event_wait_gone.run_id and ${won("event_wait_gone.run_id")}
 )`,
-  (from, won) => `
+    (from, won) => `
 tasks_opened as (
   insert into user_tasks (id, run_id, step_id, assignee, title, due_at, form_schema, opened_at)
   select opened_task.id, opened_task.run_id, opened_task.step_id, opened_task.assignee, opened_task.title,
     opened_task.due_at, opened_task.form_schema, opened_task.at
   from ${from.opened_task} where ${won("opened_task.run_id")}
 )`,
-  // Only an open task, looked up by its id. With "is null", or with a join, a plan that is made while the table is nearly empty reads a whole index.
-  (from, won) => `
+    // Only an open task, looked up by its id. With "is null", or with a join, a plan that is made while the table is nearly empty reads a whole index.
+    (from, won) => `
 tasks_closed as (
   update user_tasks set closed_at = closed_task.at,
     submitted_at = case when closed_task.result is not null then closed_task.at end,
@@ -499,4 +334,16 @@ tasks_closed as (
   where user_tasks.ctid = closed_task.place and coalesce(user_tasks.closed_at, 'infinity') = 'infinity'
     and ${won("closed_task.run_id")}
 )`,
+  ],
+};
+
+/** What a group may have besides its runs and their history, in the order in which the tables are written. */
+export const OWED: readonly Section[] = [
+  OUTBOX,
+  MESSAGES,
+  UNDO_ADDED,
+  UNDO_CHANGED,
+  OCCASIONAL,
+  OUTGOING_EVENTS,
+  TICKETS,
 ];

@@ -1,25 +1,20 @@
 // The plain commit statement, for groups in which nothing is out of the ordinary. All runs of the group win, or the statement fails and leaves
-// nothing behind: then the general statement (statement.ts) finds out who loses. So its parts stand alone, and no row is joined with the winners.
+// nothing behind: then the general statement (general.ts) finds out who loses. So its parts stand alone, and no row is joined with the winners.
 //
-// The compare-and-set of each run is the condition of its update (law 1), as is that it has not ended (law 4); a repeated command, start key,
-// event or run meets the key of its table (law 6). The last line compares the number of runs that have won with that of the group.
-import { RELATIONS, type Relation } from "../../../../machines/index.js";
+// The compare-and-set of each run is the condition of its update (law 1), as is that it has not ended (law 4); a repeated command or
+// start key meets the key of its table (law 6), and a run that exists is not counted. The last line compares the number of runs that have won with that of the group.
+import { RELATIONS } from "../../../../machines/index.js";
 import {
   AUDIT_EVENTS,
   type Clause,
   COMMANDS_RECORDED,
   fromItems,
   INSERT_RUNS,
-  MESSAGES,
-  OCCASIONAL,
-  OUTBOX,
-  OUTGOING_EVENTS,
+  OWED,
   SET_RUN,
+  type Section,
   STARTS,
   type Statement,
-  TICKETS,
-  UNDO_ADDED,
-  UNDO_CHANGED,
   VARIABLES,
   WAKES,
   WAKES_GONE,
@@ -90,35 +85,21 @@ command as materialized (select * from ${from.command})`;
  * Parts that a group without rows for them does without. Each set of them is a statement of its own, planned once a connection, so parts
  * that come and go together are one.
  */
-interface Part {
-  readonly relations: readonly Relation[];
-  readonly clauses: readonly Clause[];
+interface Part extends Section {
   /** The clause whose rows are counted as runs that won; absent in a part that lets none win. */
   readonly counts?: string;
   readonly isIn?: (rows: GroupRows) => boolean;
 }
 
 const PARTS: readonly Part[] = [
-  { relations: ["run_update"], clauses: [UPDATE], counts: "updated" },
-  { relations: ["confirm"], clauses: [CONFIRM], counts: "confirmed" },
-  { relations: ["new_run"], clauses: CREATE, counts: "created" },
-  { relations: [], clauses: [START_KEYS], isIn: (rows) => rows.hasStartKeys },
-  { relations: ["command"], clauses: [COMMANDS, COMMANDS_RECORDED] },
-  { relations: ["audit_event", "variable", "wake"], clauses: [AUDIT_EVENTS, VARIABLES, WAKES] },
-  { relations: ["wake_gone"], clauses: [WAKES_GONE] },
-  { relations: ["outbox_row", "outbox_gone"], clauses: OUTBOX },
-  { relations: ["signal", "inbox_row", "inbox_gone"], clauses: MESSAGES },
-  { relations: ["undo_entry"], clauses: UNDO_ADDED },
-  { relations: ["undo_settled", "undo_passed", "undo_handed"], clauses: UNDO_CHANGED },
-  {
-    relations: [
-      ...(["label", "scope", "scope_value", "published_event"] as const),
-      ...(["event_wait", "event_wait_gone", "opened_task", "closed_task"] as const),
-    ],
-    clauses: OCCASIONAL,
-  },
-  { relations: ["outgoing_event"], clauses: OUTGOING_EVENTS },
-  { relations: ["ticket", "ticket_gone", "ticket_returned"], clauses: TICKETS },
+  { relations: ["run_update"], writes: [UPDATE], counts: "updated" },
+  { relations: ["confirm"], writes: [CONFIRM], counts: "confirmed" },
+  { relations: ["new_run"], writes: CREATE, counts: "created" },
+  { relations: [], writes: [START_KEYS], isIn: (rows) => rows.hasStartKeys },
+  { relations: ["command"], writes: [COMMANDS, COMMANDS_RECORDED] },
+  { relations: ["audit_event", "variable", "wake"], writes: [AUDIT_EVENTS, VARIABLES, WAKES] },
+  { relations: ["wake_gone"], writes: [WAKES_GONE] },
+  ...OWED,
 ];
 
 /** Whether the plain statement can write the group: a claim is won by one of several runs, which only the general one can tell. */
@@ -158,7 +139,7 @@ export class PlainStatements {
 function statementOf(parts: readonly Part[]): Statement {
   const relations = parts.flatMap((part) => part.relations);
   const from = fromItems(relations);
-  const clauses = [PATIENCE, ...parts.flatMap((part) => part.clauses)].map((clause) => clause(from, () => "true"));
+  const clauses = [PATIENCE, ...parts.flatMap((part) => part.writes)].map((clause) => clause(from, () => "true"));
   const winners = parts.flatMap(({ counts }) => (counts ? [`(select count(*) from ${counts})`] : []));
   const columns = relations.reduce((sum, relation) => sum + Object.keys(RELATIONS[relation]).length, 0);
   const text = `with ${clauses.join(",")}

@@ -1,0 +1,285 @@
+// The general form of the commit statement: it finds out which runs of the group win, and writes the rows of those only. It serves where some run may
+// lose, and where a run claims something or promises it.
+import type { Relation } from "../../../../machines/index.js";
+import {
+  AUDIT_EVENTS,
+  type Clause,
+  COMMANDS_RECORDED,
+  fromItems,
+  INSERT_RUNS,
+  OWED,
+  SET_RUN,
+  type Section,
+  STARTS,
+  type Statement,
+  VARIABLES,
+  WAKES,
+  WAKES_GONE,
+} from "./clauses.js";
+import type { GroupRows } from "./encoding.js";
+
+// ---- Who wins
+
+/** A signal goes to one run (law 9): of two claims in the group the first one counts, and a consumed signal is no longer free. */
+const SIGNAL_CLAIMS: readonly Clause[] = [
+  (from) => `
+signal_claim as materialized (
+  select *, row_number() over (partition by id order by run_id) as nth from ${from.signal_claim}
+)`,
+  () => `
+free_signal as materialized (
+  select signal.id from (select distinct id from signal_claim order by id) claimed cross join lateral (
+    select signals.id, signals.consumed_at from signals where signals.id = claimed.id limit 1 for update skip locked
+  ) signal where signal.consumed_at is null
+)`,
+  () => `
+signal_conflict as materialized (
+  select signal_claim.run_id from signal_claim
+  where signal_claim.nth > 1 or signal_claim.id not in (select id from free_signal)
+)`,
+];
+const NO_SIGNAL_CONFLICT: Clause = () => `
+signal_conflict as (select null::uuid as run_id where false)`;
+
+/** A signal is promised to a run that waits for it and has been promised none (law 9). Of two promises in the group the first one counts. */
+const SIGNAL_PROMISES: readonly Clause[] = [
+  (from) => `
+promise as materialized (
+  select *, row_number() over (partition by waiter order by run_id) as nth from ${from.promise}
+)`,
+  () => `
+waiting_run as materialized (
+  select locked.id from (select waiter, name from promise order by waiter) promise cross join lateral (
+    select id, awaited_signal, paused_reason, terminal_at from runs where runs.id = promise.waiter limit 1
+    for no key update skip locked
+  ) locked
+  where locked.awaited_signal = promise.name and locked.paused_reason = 'signal' and locked.terminal_at is null
+)`,
+  () => `
+promise_conflict as materialized (
+  select promise.run_id from promise where promise.nth > 1 or promise.waiter not in (select id from waiting_run)
+)`,
+];
+const NO_PROMISE_CONFLICT: Clause = () => `
+promise_conflict as (select null::uuid as run_id where false)`;
+
+/** A run takes an event at most once (law 9). */
+const EVENT_CLAIMS: readonly Clause[] = [
+  (from) => `
+event_claim as materialized (select * from ${from.event_claim})`,
+  () => `
+event_conflict as materialized (
+  select event_claim.run_id from event_claim cross join lateral (
+    select from event_takes
+    where event_takes.run_id = event_claim.run_id and event_takes.event_id = event_claim.event_id limit 1
+  ) taken
+)`,
+];
+const NO_EVENT_CONFLICT: Clause = () => `
+event_conflict as (select null::uuid as run_id where false)`;
+
+/**
+ * A command that has an outcome already is not carried out again (law 6). One whose outcome was committed after this statement's
+ * snapshot is not seen here; it moved the revision, or, where it was a confirmation, its key refuses the second one.
+ */
+const COMMANDS: readonly Clause[] = [
+  (from) => `
+command as materialized (select * from ${from.command})`,
+  () => `
+command_conflict as materialized (
+  select command.run_id from command cross join lateral (
+    select from run_commands
+    where run_commands.run_id = command.run_id and run_commands.command_id = command.command_id limit 1
+  ) recorded
+)`,
+];
+
+/**
+ * The compare-and-set on the revision and on the token beside it (law 1), of runs that have not ended (law 4). A token that was not expected
+ * means that the row has another history.
+ */
+const REVISIONS: readonly Clause[] = [
+  (from) => `
+run_update as materialized (select * from ${from.run_update})`,
+  ...COMMANDS,
+  () => `
+fenced as materialized (
+  select locked.id from (select id, expected, expected_fence from run_update order by id) run_update cross join lateral (
+    select id, revision, fence, terminal_at from runs where runs.id = run_update.id limit 1 for update skip locked
+  ) locked
+  where locked.revision = run_update.expected and locked.fence = run_update.expected_fence
+    and locked.terminal_at is null
+    and locked.id not in (select run_id from command_conflict)
+    and locked.id not in (select run_id from signal_conflict)
+    and locked.id not in (select run_id from promise_conflict)
+    and locked.id not in (select run_id from event_conflict)
+)`,
+];
+
+/** A decision that changes nothing is based on a revision, too (law 3). */
+const CONFIRMATIONS: Clause = (from) => `
+confirmed as (
+  select locked.id from (select id, expected, expected_fence from ${from.confirm} order by id) confirm cross join lateral (
+    select id, revision, fence from runs where runs.id = confirm.id limit 1 for no key update skip locked
+  ) locked
+  where locked.revision = confirm.expected and locked.fence = confirm.expected_fence
+    and locked.id not in (select run_id from command_conflict)
+)`;
+
+/**
+ * A run is created once: it wins its idempotency key, or loses. A run that creates another under a key loses with it, because it
+ * has told its workflow the id of a run that would not exist. It replays and finds the winner. So that a key that was won is
+ * never left without its run, a run creates at most one run under a key in a commit.
+ */
+const START_KEYS: readonly Clause[] = [
+  (from) => `
+new_run as materialized (
+  select * from ${from.new_run}
+  where new_run.made_by is null or new_run.key is null or new_run.made_by in (select id from fenced)
+)`,
+  () => `
+start_key_taken as (
+  insert into start_keys (scope, key, run_id)
+  select new_run.scope, new_run.key, new_run.id from new_run
+  where new_run.key is not null and not exists (select 1 from runs where runs.id = new_run.id)
+  order by new_run.scope, new_run.key
+  on conflict do nothing returning run_id
+)`,
+  () => `
+start_key_conflict as materialized (
+  select new_run.made_by as run_id from new_run
+  where new_run.made_by is not null and new_run.key is not null
+    and new_run.id not in (select run_id from start_key_taken)
+)`,
+];
+const NO_START_KEY_CONFLICT: Clause = () => `
+start_key_conflict as (select null::uuid as run_id where false)`;
+
+/** The runs that win. */
+const UPDATE: Clause = () => `
+updated as (
+  update runs set ${SET_RUN}
+  from run_update where runs.id = run_update.id and runs.id in (select id from fenced)
+    and runs.id not in (select run_id from start_key_conflict)
+  returning runs.id
+)`;
+
+/** Started runs, then the children of runs that have won: a run may create some in the commit of its start. */
+const CREATION: readonly Clause[] = [
+  () => `
+started as (
+  ${INSERT_RUNS}
+  where (new_run.key is null or new_run.id in (select run_id from start_key_taken)) and new_run.made_by is null
+  order by new_run.id
+  on conflict do nothing returning id
+)`,
+  () => `
+born as (
+  ${INSERT_RUNS}
+  where (new_run.key is null or new_run.id in (select run_id from start_key_taken))
+    and (new_run.made_by in (select id from updated) or new_run.made_by in (select id from started))
+  order by new_run.id
+  on conflict do nothing returning id
+)`,
+  () => `
+created as (select id from started union all select id from born)`,
+];
+const NOTHING_CREATED: Clause = () => `
+created as (select null::uuid as id where false)`;
+
+const WON: Clause = () => `
+won as materialized (
+  select id from updated union all select id from confirmed union all select id from created
+)`;
+
+/** The claims and promises that have won: the taker's commit consumes the signal or the event (law 9). */
+const CLAIMED: readonly Clause[] = [
+  (_, won) => `
+signals_consumed as (
+  update signals set consumed_at = signal_claim.at from signal_claim
+  where signals.id = signal_claim.id and ${won("signal_claim.run_id")}
+)`,
+  // The run is no longer free for another signal, and what it is deciding now is lost: it reads the promise before it decides again (law 9).
+  (_, won) => `
+promises_made as (
+  update runs set revision = runs.revision + 1, fence = promise.fence, awaited_signal = null
+  from promise where runs.id = promise.waiter and ${won("promise.run_id")}
+)`,
+  (_, won) => `
+events_taken as (
+  insert into event_takes (run_id, event_id)
+  select event_claim.run_id, event_claim.event_id from event_claim where ${won("event_claim.run_id")}
+)`,
+];
+
+// ---- The statement
+
+/**
+ * Clauses that a group without rows for them does without: opening a table costs time even where nothing is written. There are
+ * few sections, because each set of them is a statement of its own, planned once a connection.
+ */
+interface GeneralSection extends Section {
+  /** Which runs lose, as later clauses ask. */
+  readonly conflicts?: readonly Clause[];
+  /** The same names with no rows: for statements without the section. */
+  readonly withoutConflicts?: readonly Clause[];
+}
+
+const EVERY_GROUP: readonly Relation[] = [
+  "run_update",
+  "confirm",
+  "command",
+  "audit_event",
+  "variable",
+  "wake",
+  "wake_gone",
+];
+const HISTORY: readonly Clause[] = [COMMANDS_RECORDED, AUDIT_EVENTS, VARIABLES, WAKES, WAKES_GONE];
+
+const claims: GeneralSection = {
+  relations: ["signal_claim", "promise", "event_claim"],
+  conflicts: [...SIGNAL_CLAIMS, ...SIGNAL_PROMISES, ...EVENT_CLAIMS],
+  withoutConflicts: [NO_SIGNAL_CONFLICT, NO_PROMISE_CONFLICT, NO_EVENT_CONFLICT],
+  writes: CLAIMED,
+};
+/** Runs that are started, or made by others in the group. */
+const newRuns: GeneralSection = {
+  relations: ["new_run"],
+  conflicts: START_KEYS,
+  withoutConflicts: [NO_START_KEY_CONFLICT],
+  writes: STARTS,
+};
+/** The order in which tables are written. */
+const SECTIONS: readonly GeneralSection[] = [claims, newRuns, ...OWED];
+
+/** General statements by the sections that are present, each a bit. */
+const generalStatements: Statement[] = [];
+
+/** The statement that finds out who wins. */
+export function generalStatement(rows: GroupRows): Statement {
+  const present = SECTIONS.filter(({ relations }) => relations.some((relation) => rows.has(relation)));
+  const shape = present.reduce((bits, section) => bits | (1 << SECTIONS.indexOf(section)), 0);
+  generalStatements[shape] ??= statementWith(new Set(present));
+  return generalStatements[shape];
+}
+
+function statementWith(present: ReadonlySet<GeneralSection>): Statement {
+  const relations = [...EVERY_GROUP, ...[...present].flatMap((section) => section.relations)];
+  const from = fromItems(relations);
+  const conflicts = (section: GeneralSection) =>
+    (present.has(section) ? section.conflicts : section.withoutConflicts) ?? [];
+  const clauses: readonly Clause[] = [
+    ...conflicts(claims),
+    ...REVISIONS,
+    ...conflicts(newRuns),
+    UPDATE,
+    CONFIRMATIONS,
+    ...(present.has(newRuns) ? CREATION : [NOTHING_CREATED]),
+    WON,
+    ...HISTORY,
+    ...[...present].flatMap(({ writes }) => writes),
+  ];
+  const won = (column: string) => `${column} in (select id from won)`;
+  const text = clauses.map((clause) => clause(from, won)).join(",");
+  return { relations, text: `with ${text}\nselect id from won` };
+}
