@@ -1,5 +1,5 @@
 // What a transition owes: writes, which are rows of its own commit, and sends, which leave the process after that commit (law 5). Here is how
-// each thing that a decision owes is written and sent; the relations are in machines/writes.
+// each thing that a decision owes is written and sent; the relations are in relations.ts.
 
 import type { ActionCall } from "../state/call.js";
 import type { RunIdentity } from "../state/identity.js";

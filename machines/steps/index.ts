@@ -1,4 +1,4 @@
-// The table of step types. A new one is a file, and a line here: nothing else in machines/ or src/ lists them. Who reads definitions may pass a table of their own.
+// The table of step types. A new one is a file, its import and its place in the list: nothing else in machines/ or src/ lists them. Who reads definitions may pass a table of their own.
 import { action } from "./action.js";
 import { assert } from "./assert.js";
 import { cancel } from "./cancel.js";

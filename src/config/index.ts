@@ -33,9 +33,9 @@ export interface Config {
   readonly grpcKeepalive: { readonly afterMs: number; readonly waitMs: number };
   /** `SAGA_PUBLIC_URL` (from host and port). Base of `callback_url`, without a slash at its end. */
   readonly publicUrl: string;
-  /** Names, addresses and CIDR blocks that the header `Host` may hold. */
+  /** `SAGA_ALLOWED_HOSTS` (none). Names, addresses and CIDR blocks that the header `Host` may hold. */
   readonly allowedHosts: readonly string[];
-  /** Sites whose pages may use the API. */
+  /** `SAGA_ALLOWED_ORIGINS` (none). Sites whose pages may use the API. */
   readonly allowedOrigins: readonly string[];
   /** `DATABASE_URL`. Absent: embedded Postgres under `dataDir`. */
   readonly databaseUrl?: string;
@@ -89,7 +89,7 @@ export interface Config {
   readonly logLevel: (typeof LOG_LEVELS)[number];
   /** The `SAGA_LIMIT_` settings. */
   readonly limits: Limits;
-  /** `SAGA_RESIDENTS`, `SAGA_RESIDENT_BYTES` and the `SAGA_SHED_` settings. */
+  /** `SAGA_RESIDENTS`, `SAGA_RESIDENT_BYTES`, `SAGA_BULK_PER_SECOND`, `SAGA_CONCURRENCY_QUEUE` and the `SAGA_SHED_` settings. */
   readonly capacity: Capacity;
 }
 

@@ -1,5 +1,5 @@
-// The facts of a decision: its knowledge of the world outside the run. Most are in memory; a `need` is read from committed rows,
-// after the run's own last commit. Nothing is changed here.
+// The facts of a decision: its knowledge of the world outside the run. Most are in memory; a `need` is read from committed rows, after
+// the run's own last commit. What was read of the undo list, and of another version, is kept with the run.
 import type { Sql } from "postgres";
 import {
   type ActionFact,

@@ -54,7 +54,7 @@ export interface RuntimeOptions extends Omit<FactOptions, "limits">, UnitOptions
   readonly stepsPerCommit: number;
   /** Absent: this node owns every run. */
   readonly peers?: PeerNodes;
-  /** Whether a node died a moment ago. */
+  /** Whether a node may have died a moment ago: also for a while after this node's start, and after it has gained shards. */
   readonly recentNodeLoss?: () => boolean;
   /** Whether this node has seen one go a moment ago. */
   readonly seenNodeLoss?: () => boolean;

@@ -1,4 +1,4 @@
-// Concurrency slots: functions of the database (migrations/0032 and 0033) grant them in short transactions of their own, one for each
+// Concurrency slots: functions of the database (in the baseline migration) grant them in short transactions of their own, one for each
 // key. So a key that many runs want makes no group commit wait, and two keys never wait for each other. Tickets themselves are
 // written and deleted by the commits of their runs.
 import type { Sql } from "postgres";
