@@ -254,10 +254,11 @@ export class Core {
 
   /** On return, other nodes see this one, and it works for its shards. */
   async start(): Promise<void> {
-    await this.membership.start();
+    const { patiently, catalog } = this.foundations;
+    await patiently(() => this.membership.start());
     // No node could tell this one of publishes and registrations before it had a heartbeat.
-    await this.foundations.catalog.refresh();
-    await this.suspicion.start();
+    await patiently(() => catalog.refresh());
+    await patiently(() => this.suspicion.start());
     this.poller.start();
     this.announcer.start();
     this.slots.start();

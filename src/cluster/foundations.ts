@@ -20,6 +20,7 @@ import { runProtocol } from "../run/node-messages.js";
 import { openDatabase } from "../store/engine/connection.js";
 import { serviceKey } from "../store/engine/service-keys.js";
 import { cancelStatement, ReadPool } from "../store/lists/read-pool.js";
+import { untilStoreAnswers } from "../store/migrate/readiness.js";
 import { openStartupProvider, type StartupProvider } from "../tenants/startup-provider.js";
 import { readTenantSettings, type TenantSettings } from "../tenants/tenant-settings.js";
 import type { LastWords } from "../trial/last-words.js";
@@ -73,6 +74,8 @@ export interface Foundations {
   readonly egress: { readonly guard: Guard; readonly workers: Guard; readonly secrets: ReturnType<typeof readSecrets> };
   /** The node cannot talk to others, so it must not leave work to them: it takes every shard, at the cost of duplicate work. */
   readonly alone: boolean;
+  /** A step of the start, tried again while Postgres is away. */
+  patiently<T>(step: () => Promise<T>): Promise<T>;
   /** New sessions for everything. */
   renewSessions(): void;
   closeDatabase(): Promise<void>;
@@ -109,10 +112,11 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
     await Promise.all([commits, work, upkeep, ...readers].map(({ close }) => close()));
   };
   const onRefused = () => metrics.loadShed.inc({ shortage: "reads" });
-  await clock.measure(sql);
+  const patiently = <T>(step: () => Promise<T>) => untilStoreAnswers(databaseUrl, log, step);
+  await patiently(() => clock.measure(sql));
   const scheduler = new FairScheduler();
   const catalog = new StoreCatalog(sql, log, scheduler);
-  await catalog.start();
+  await patiently(() => catalog.start());
   const feed = createFeed({ sql, listenUrl: hints ? databaseUrl : undefined, log, scheduler });
   const renewSessions = () => {
     for (const { renew } of [commits, work, upkeep, ...readers]) renew();
@@ -131,6 +135,7 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
       clock,
       scheduler,
       catalog,
+      patiently,
       renewSessions,
       closeDatabase,
       lastWords,
@@ -158,7 +163,7 @@ export async function openBus(foundations: Foundations, handlers: NodeHandlers):
 
 /** Redis where it is configured, the primary's relay between the nodes of one machine, and no other node otherwise. */
 async function chooseBus(
-  { alone, nodeId, log, config, sql, clock, metrics }: Foundations,
+  { alone, nodeId, log, config, sql, clock, metrics, patiently }: Foundations,
   handlers: NodeHandlers,
 ): Promise<Bus> {
   const onDropped = (reason: string) => metrics.busDropped.inc({ reason });
@@ -166,7 +171,7 @@ async function chooseBus(
   if (alone) return createLocalBus(options);
   if (config.redisUrl === undefined) return new IpcBus(options);
   const { createRedisBus } = await import("../bus/redis.js");
-  const secrets = config.busKeys ?? [await serviceKey(sql, "bus")];
+  const secrets = config.busKeys ?? [await patiently(() => serviceKey(sql, "bus"))];
   const seal = { secrets, now: () => clock.now() };
   return createRedisBus({ url: config.redisUrl, prefix: config.redisPrefix, seal, ...options });
 }

@@ -50,12 +50,13 @@ export async function startNode(options: NodeOptions): Promise<NodeHandle> {
   refuseAccessControl(config);
   await migrateDatabase(databaseUrl, log);
   const core = await createCore(options);
-  const { nodeId, metrics, sql, catalog } = core.foundations;
+  const { nodeId, metrics, sql, catalog, patiently } = core.foundations;
   if (config.definitionsDir !== undefined)
     await loadDefinitionsDir(config.definitionsDir, {
       ...{ sql, log, catalog, compile: compilerOf(core), triggers: core.triggers.registrar },
     });
-  if (options.diedOf !== undefined) await recordDeath(sql, options.diedOf);
+  const { diedOf } = options;
+  if (diedOf !== undefined) await patiently(() => recordDeath(sql, diedOf));
   await core.start();
   const { ports, close } = await openPorts(core, options);
   let stopping: Promise<void> | undefined;

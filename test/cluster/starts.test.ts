@@ -55,6 +55,35 @@ describe("a start", () => {
     await unpublished.drop();
   });
 
+  it.each(["1", "2"])(
+    "with %s node(s) waits for free sessions of Postgres, says so, and then serves",
+    async (nodes) => {
+      const few = await createTestDatabase({ max: 1, migrated: false });
+      const [{ name }] = (await few.sql`select current_database() as name`) as unknown as [{ name: string }];
+      const role = `few_${name}`;
+      await few.sql.unsafe(
+        `create role "${role}" login password 'few' connection limit 2; alter database "${name}" owner to "${role}"`,
+      );
+      const url = new URL(few.url);
+      Object.assign(url, { username: role, password: "few" });
+      const service = await createService({ DATABASE_URL: url.href, SAGA_WORKERS: nodes });
+      try {
+        await service.start({ ready: false });
+        const waits = "Postgres went away during the";
+        await until(() => service.log.some((line) => line.includes(waits)), { what: "a start that waits" });
+        await few.sql.unsafe(`alter role "${role}" connection limit -1`);
+        const answers = () => fetch(`${service.url}/readyz`).catch(() => undefined);
+        await until(async () => (await answers())?.ok, { what: "a service that is ready" });
+      } finally {
+        await service.kill();
+        await few.sql.unsafe(
+          `reassign owned by "${role}" to current_user; drop owned by "${role}"; drop role "${role}"`,
+        );
+        await few.drop();
+      }
+    },
+  );
+
   it.each(["1", "2"])("with %s node(s) waits for Postgres, says so, and then serves", async (nodes) => {
     const [port] = await freePorts(1);
     const { hosts = ["127.0.0.1"], ports = [5432] } = parseDatabaseUrl(database.url);

@@ -44,10 +44,10 @@ export async function migrateDatabase(url: string, log: Logger, options: Migrate
 
 const PAUSE_MS = 500;
 
-/** The server stopped, or ended the session. */
+/** The server stopped, ended the session, or had none to give. */
 function isLost(error: unknown): error is Error {
   const state = sqlStateOf(error);
-  return error instanceof Error && (state === undefined ? isStoreAway(error) : /^(08|57P)/.test(state));
+  return error instanceof Error && (state === undefined ? isStoreAway(error) : /^(08|53300|57P)/.test(state));
 }
 
 async function migrateOnce(url: string, log: Logger, options: MigrateOptions): Promise<void> {

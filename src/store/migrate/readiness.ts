@@ -30,6 +30,27 @@ export async function awaitDatabase(url: string, log: Logger, times = { pause: P
   }
 }
 
+/**
+ * A step of the start, tried again while the server is away, or has no free session: it must have no effect that counts twice. Throws what else it
+ * throws.
+ */
+export async function untilStoreAnswers<T>(url: string, log: Logger, step: () => Promise<T>): Promise<T> {
+  let said = Number.NEGATIVE_INFINITY;
+  for (;;) {
+    try {
+      return await step();
+    } catch (error) {
+      if (!isStoreAway(error)) throw error;
+      if (performance.now() - said >= SAID_EVERY_MS) {
+        said = performance.now();
+        log.warn({ reason: (error as Error).message }, "Postgres went away during the start, which waits for it");
+      }
+      await delay(PAUSE_MS);
+      await awaitDatabase(url, log);
+    }
+  }
+}
+
 /** Why the server cannot be used now; undefined if it can. Each try has a session of its own: one that is open stays read-only, and where it is. */
 async function check(url: string): Promise<string | undefined> {
   const options = { max: 1, applicationName: "saga-start", connect_timeout: CONNECT_TIMEOUT_S, onnotice: () => {} };
