@@ -11,7 +11,7 @@ import { mendDriver } from "./postgres-driver.mjs";
 const FOLDER = "dist/service";
 const CONSOLE = "dist/console";
 
-const PROGRAMS = ["src/main.ts", "src/trial/entry.ts"];
+const PROGRAMS = ["src/main.ts", "src/trial/entry.ts", "src/cli/main.ts"];
 
 /** Tests plant faults in these. */
 const PLANTED = ["src/run/resident.ts", "src/run/starter.ts"];

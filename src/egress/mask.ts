@@ -7,11 +7,18 @@ const MASKED = "[secret]";
 const SHORTEST_PART = 8;
 
 export class Mask {
-  private readonly texts: RegExp | undefined;
-  private readonly octets: RegExp | undefined;
+  private readonly needles = new Set<string>();
+  private texts: RegExp | undefined;
+  private octets: RegExp | undefined;
 
-  constructor(values: readonly string[]) {
-    const needles = values.flatMap(withCredentials).filter((needle) => needle !== "");
+  constructor(values: readonly string[] = []) {
+    this.hide(values);
+  }
+
+  /** These too, from now on. */
+  hide(values: readonly string[]): void {
+    for (const needle of values.flatMap(withCredentials)) if (needle !== "") this.needles.add(needle);
+    const needles = [...this.needles];
     this.texts = pattern(needles);
     this.octets = pattern(needles.map((needle) => Buffer.from(needle, "utf8").toString("latin1")));
   }
