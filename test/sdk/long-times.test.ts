@@ -27,7 +27,8 @@ const dispatchOf = (days: number) => ({
   call: makeCall({ timeoutMs: days * DAY_MS, heartbeatTimeoutMs: days * DAY_MS }),
 });
 const overGrpc = (days: number) => executeStep(dispatchOf(days), days * DAY_MS);
-const overHttp = (days: number) => readStep(readMessage(stepJson(dispatchOf(days), days * DAY_MS, "http://saga.example"))).step;
+const overHttp = (days: number) =>
+  readStep(readMessage(stepJson(dispatchOf(days), days * DAY_MS, "http://saga.example"))).step;
 
 /** What the action of a step sees, and the heartbeats of its worker. */
 function executed(step: ExecuteStep): { readonly ctx: ActionContext; readonly beats: number[] } {
