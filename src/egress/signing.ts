@@ -21,26 +21,22 @@ const DERIVED_BYTES = 32;
 /** Each worker has a secret that is derived from the one of the setting, and could try short ones until it finds it. */
 const SHORTEST_SECRET = 32;
 
-/** Further services are not warned about. */
-const MOST_WARNED = 1_000;
+/** Anyone who registers services chooses how many there are: further ones are not warned about, nor are their derived secrets kept. */
+const MOST_SERVICES = 1_000;
 
 export class Signing {
   private readonly warned = new Set<string>();
 
   constructor(
-    private readonly secretsOf: (receiver: string) => readonly string[],
-    /** Whether a receiver without a secret is a gap. Without the setting nothing is signed, and nothing is missing. */
-    private readonly isSet: boolean,
+    /** The secrets of a service, or of `@webhook`, the newest first. None: what it gets is not signed. */
+    readonly of: (receiver: string) => readonly string[],
+    /** Without the setting nothing is signed, and nothing is missing; from one secret each receiver's is derived. */
+    private readonly isMap: boolean,
   ) {}
-
-  /** The secrets of a service, or of `@webhook`, the newest first. None: what it gets is not signed. */
-  of(receiver: string): readonly string[] {
-    return this.secretsOf(receiver);
-  }
 
   /** Why a message to the receiver is not signed although others are. */
   gap(receiver: string): string | undefined {
-    if (!this.isSet || this.of(receiver).length > 0) return undefined;
+    if (!this.isMap || this.of(receiver).length > 0) return undefined;
     return receiver === WEBHOOK
       ? `${SIGNING_SETTING} has no entry for ${WEBHOOK}: webhooks that name no secret are not signed`
       : `${SIGNING_SETTING} has no entry for the service ${receiver}: calls of its HTTP workers are not signed`;
@@ -48,7 +44,7 @@ export class Signing {
 
   /** Once for each service. */
   warnOfGap(service: string, log: Pick<Log, "warn">): void {
-    if (this.warned.has(service) || this.warned.size >= MOST_WARNED) return;
+    if (this.warned.has(service) || this.warned.size >= MOST_SERVICES) return;
     const gap = this.gap(service);
     if (gap === undefined) return;
     this.warned.add(service);
@@ -60,7 +56,7 @@ export const isReceiver = (name: string) => name === WEBHOOK || SERVICE.test(nam
 
 /**
  * The setting is a JSON object of secrets by receiver, each a text or a list of the new and the old one; or one secret, from which those of
- * all receivers are derived. `hide` gets every secret, also those that are derived later. Throws ConfigError, which shows no secret.
+ * all receivers are derived. `hide` gets every secret, also those of the first thousand services that are derived later. Throws ConfigError, which shows no secret.
  */
 export function readSigning(
   setting: string | undefined,
@@ -75,19 +71,20 @@ export function readSigning(
   }
   const problem = secretProblem(setting) ?? (setting.length < SHORTEST_SECRET ? TOO_SHORT : undefined);
   if (problem !== undefined) throw new ConfigError([`${SIGNING_SETTING} ${problem}`]);
-  hide([setting]);
-  return new Signing(deriving(setting, hide), true);
+  const of = deriving(setting, hide);
+  hide([setting, ...of(WEBHOOK)]);
+  return new Signing(of, false);
 }
 
 const TOO_SHORT = `must have at least ${SHORTEST_SECRET} characters: the secrets of all services are derived from it`;
 
-/** As many are kept as services are called: those of a node's registrations, which it has in memory too. */
 function deriving(secret: string, hide: (secrets: readonly string[]) => void): (receiver: string) => readonly string[] {
   const derived = new Map<string, readonly string[]>();
   return (receiver) => {
     const known = derived.get(receiver);
     if (known) return known;
     const made = [derivedSecret(secret, receiver)];
+    if (derived.size >= MOST_SERVICES) return made;
     derived.set(receiver, made);
     hide(made);
     return made;

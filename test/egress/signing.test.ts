@@ -35,6 +35,19 @@ describe("one signing secret", () => {
     expect(readSigning(`whsec_${Buffer.from(ONE).toString("base64")}`).of("payments")).toEqual([OF_PAYMENTS]);
   });
 
+  it("has one for each of any number of services, and hides those of the first thousand", () => {
+    const hidden = new Set<string>();
+    const signing = readSigning(ONE, (secrets) => {
+      for (const secret of secrets) hidden.add(secret);
+    });
+    const all = Array.from({ length: 1_500 }, (_, nth) => signing.of(`s-${nth}`)[0]);
+    expect(new Set(all).size).toBe(1_500);
+    expect(signing.of("s-1499")).toEqual([all[1_499]]);
+    // That of the setting, those of 999 services, and that of webhooks.
+    expect(hidden.size).toBe(1_001);
+    expect([hidden.has(ONE), hidden.has(OF_WEBHOOKS), hidden.has(all[0] ?? "")]).toEqual([true, true, true]);
+  });
+
   it("that a worker could find by trying stops the start", () => {
     expect(problemsOf(ONE.slice(1))).toEqual([
       "SAGA_SIGNING_SECRET must have at least 32 characters: the secrets of all services are derived from it",
