@@ -35,6 +35,7 @@ const LAYERS: Readonly<Record<string, number>> = {
   inspect: 5,
   console: 5,
   cluster: 6,
+  cli: 6,
   main: 6,
 };
 

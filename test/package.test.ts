@@ -24,6 +24,7 @@ const execute = promisify(execFile);
 
 interface Manifest {
   readonly version: string;
+  readonly bin: Readonly<Record<string, string>>;
   readonly exports: Readonly<Record<string, { readonly types: string; readonly default: string }>>;
   readonly dependencies: Readonly<Record<string, string>>;
   readonly optionalDependencies: Readonly<Record<string, string>>;
@@ -52,6 +53,10 @@ describe("the list of packed files", { tags: "long" }, () => {
     const needed = ["src/dispatch/worker.proto", "src/store/migrations/meta/_journal.json", "LICENSE", "README.md"];
     expect(files).toEqual(expect.arrayContaining(needed));
     expect(files.filter((path) => /^src\/store\/migrations\/\d+_\w+\.sql$/.test(path))).not.toEqual([]);
+  });
+
+  it("has the command saga", () => {
+    expect(files).toEqual(expect.arrayContaining(Object.values(manifest.bin)));
   });
 
   it("has the console: its page, all files that the page names, and their compressed forms", () => {
@@ -159,6 +164,14 @@ describe("the package in an empty project", { tags: "long" }, () => {
       "rehearsed succeeded, ran succeeded with paid 7\n",
     );
     await service.stop();
+  });
+
+  it("has the command saga, which prints the signing secret of a service", async () => {
+    const saga = join(project, "node_modules", ".bin", "saga");
+    expect(await run(project, saga, "--help")).toContain("signing-secret <service>");
+    const env = { PATH: process.env.PATH, SAGA_SIGNING_SECRET: "0123456789abcdef0123456789abcdef" };
+    const { stdout, stderr } = await execute(saga, ["signing-secret", "payments"], { cwd: project, env });
+    expect([stdout, stderr]).toEqual(["whsec_08wGjDv/rngkIvgt0JPeMiSIcxf+r01+/U2hXgX3BGM=\n", ""]);
   });
 
   it("serves its console without the packages that it was built from", { timeout: 120_000 }, async () => {

@@ -25,7 +25,7 @@ export interface Settings {
   /** The service's HTTP address. */
   readonly api: string;
   readonly port: number;
-  /** The service's `SAGA_SIGNING_SECRET`. Absent: calls are not verified. */
+  /** What `saga signing-secret labels` prints. Absent: calls are not verified. */
   readonly signingSecret?: string;
 }
 

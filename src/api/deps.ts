@@ -13,6 +13,7 @@ import type {
 } from "../../machines/index.js";
 import type { Catalog } from "../catalog/catalog.js";
 import type { Workers } from "../dispatch/workers.js";
+import type { Signing } from "../egress/signing.js";
 import type { EventAnnouncer } from "../events/announcer.js";
 import type { Feed } from "../feed/index.js";
 import type { Logger } from "../log.js";
@@ -79,6 +80,8 @@ export interface ApiDeps {
   readonly feed: Feed;
   /** The workers of all nodes. */
   readonly workers: Workers;
+  /** Warns of HTTP workers whose calls are not signed. */
+  readonly signing?: Pick<Signing, "warnOfGap">;
   readonly announcer: EventAnnouncer;
   readonly triggers: TriggerRegistrar;
   readonly reruns: Pick<Reruns, "rerun">;

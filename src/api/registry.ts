@@ -113,6 +113,8 @@ function registerRoute(app: Api, deps: ApiDeps): void {
     const onlyMissing = !Array.isArray(body) && body.only_missing === true;
     const { actions, changed } = await register(deps.sql, registrations, onlyMissing);
     for (const change of changed) logChange(change, log);
+    for (const { transport, service } of registrations)
+      if (transport === "http") deps.signing?.warnOfGap(service, deps.log);
     await deps.catalog.refresh();
     return { registered: actions.length, actions, changed };
   });

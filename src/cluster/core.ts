@@ -152,7 +152,7 @@ export class Core {
       callbacks: {
         publicUrl: () => this.publicUrl,
         removeRows: (dispatchIds) => removeEffects(sql, dispatchIds),
-        http: { guard: egress.workers, signingSecret: egress.secrets.signing },
+        http: { guard: egress.workers, signing: egress.secrets.signing },
         ...(config.amqpUrl !== undefined && { rabbitmq: { url: config.amqpUrl } }),
       },
       withRows: (dispatchIds) => owedEffects(sql, dispatchIds),

@@ -76,6 +76,7 @@ export async function startNode(options: NodeOptions): Promise<NodeHandle> {
 
 async function openPorts(core: Core, { scrape }: NodeOptions) {
   const { nodeId, config, log, sql, readPool, upkeep, clock, scheduler, metrics, schemas, feed } = core.foundations;
+  const { signing } = core.foundations.egress.secrets;
   const { starter, router: runs, shedder, announcer, dispatcher, triggers, operate } = core;
   let ready = true;
   const api = await buildApi({
@@ -94,6 +95,7 @@ async function openPorts(core: Core, { scrape }: NodeOptions) {
       canceller: runs,
       shedder,
       announcer,
+      signing,
     },
     triggers: triggers.registrar,
     ...{ reruns: operate.reruns, bulk: operate.bulk },

@@ -71,7 +71,7 @@ export interface Config {
   readonly workerAllow?: readonly string[];
   /** `SAGA_SECRETS_FILE`. The values of `secret_ref`. */
   readonly secretsFile?: string;
-  /** `SAGA_SIGNING_SECRET`. Signs webhooks that name no secret. */
+  /** `SAGA_SIGNING_SECRET`, as it is written. Signs calls of HTTP workers, and webhooks that name no secret. */
   readonly signingSecret?: string;
   /** `SAGA_RETENTION_DAYS`. Absent: ended runs and audit rows are kept. */
   readonly retentionDays?: number;
@@ -122,6 +122,14 @@ export function loadConfig(env: Env = process.env): { config: Config; warnings: 
   if (config.auth.kind === "off")
     warnings.push("SAGA_AUTH is off: anyone who can reach this service can do everything");
   return { config: sealed(config), warnings };
+}
+
+/** One setting alone, for a command that needs no more. Throws ConfigError. */
+export function readSetting(name: string, env: Env = process.env): string | undefined {
+  const environment = new Environment(env);
+  const text = environment.text(name);
+  if (environment.problems.length > 0) throw new ConfigError(environment.problems);
+  return text;
 }
 
 function readAddresses(environment: Environment) {

@@ -48,7 +48,7 @@ export interface Callbacks {
   readonly publicUrl: () => string;
   /** Removes the outbox rows of dispatches that workers have accepted. */
   readonly removeRows: (dispatchIds: readonly DispatchId[]) => Promise<void>;
-  readonly http?: Pick<HttpOutletOptions, "guard" | "signingSecret">;
+  readonly http?: Pick<HttpOutletOptions, "guard" | "signing">;
   readonly rabbitmq?: Pick<RabbitMqOutletOptions, "url">;
 }
 
@@ -113,7 +113,8 @@ function outlets(options: DispatcherOptions, limits: DispatchLimits): OutletOf[]
   }
   if (callbacks?.http) {
     const slots = { all: limits.httpCalls, each: limits.httpCallsPerHost };
-    const outlet = new HttpOutlet({ ...callbacks.http, publicUrl: callbacks.publicUrl, outputBytes, now, scheduler });
+    const { http, publicUrl } = callbacks;
+    const outlet = new HttpOutlet({ ...http, publicUrl, outputBytes, now, log, scheduler });
     found.push({ transport: "http", slots, outlet });
   }
   if (callbacks?.rabbitmq) {

@@ -6,30 +6,52 @@ const MASKED = "[secret]";
 /** A part of a header that is shorter is likely to occur by chance. */
 const SHORTEST_PART = 8;
 
-export class Mask {
-  private readonly texts: RegExp | undefined;
-  private readonly octets: RegExp | undefined;
+/** Undefined: nothing is hidden. */
+interface Patterns {
+  readonly texts: RegExp | undefined;
+  readonly octets: RegExp | undefined;
+}
 
-  constructor(values: readonly string[]) {
-    const needles = values.flatMap(withCredentials).filter((needle) => needle !== "");
-    this.texts = pattern(needles);
-    this.octets = pattern(needles.map((needle) => Buffer.from(needle, "utf8").toString("latin1")));
+export class Mask {
+  private readonly needles = new Set<string>();
+  /** Of all needles. Absent: not made yet, which takes long for many. */
+  private patterns: Patterns | undefined;
+
+  constructor(values: readonly string[] = []) {
+    this.hide(values);
+  }
+
+  /** These too, from now on. */
+  hide(values: readonly string[]): void {
+    for (const needle of values.flatMap(withCredentials)) if (needle !== "") this.needles.add(needle);
+    this.patterns = undefined;
   }
 
   /** Before they are decoded: what is no text at all may contain one, too. */
   bytes(bytes: Buffer): Buffer {
-    if (!this.octets || bytes.length === 0) return bytes;
+    const { octets } = this.made();
+    if (!octets || bytes.length === 0) return bytes;
     const text = bytes.toString("latin1");
-    const masked = text.replace(this.octets, MASKED);
+    const masked = text.replace(octets, MASKED);
     return masked === text ? bytes : Buffer.from(masked, "latin1");
   }
 
   /** After they are decoded: JSON may have escaped it. */
   json<T extends Json>(value: T): T {
-    const { texts } = this;
+    const { texts } = this.made();
     if (!texts || !new RegExp(texts, "").test(decodedText(value))) return value;
     return masked(value, texts) as T;
   }
+
+  private made(): Patterns {
+    this.patterns ??= patternsOf([...this.needles]);
+    return this.patterns;
+  }
+}
+
+function patternsOf(needles: readonly string[]): Patterns {
+  const octets = needles.map((needle) => Buffer.from(needle, "utf8").toString("latin1"));
+  return { texts: pattern(needles), octets: pattern(octets) };
 }
 
 /** The value, and its part after the space: a server may echo the second part of `Basic eA==` alone. */

@@ -5,6 +5,7 @@ import { ConfigError } from "../config/index.js";
 import { parseJson } from "../json-text.js";
 import { Mask } from "./mask.js";
 import { keyOf } from "./signature.js";
+import { readSigning, type Signing, WEBHOOK } from "./signing.js";
 
 export interface Secret {
   /** Name of the header that carries it, in lower case. */
@@ -24,8 +25,8 @@ export type SecretUse = "bearer" | "signing";
 
 export interface Secrets {
   get(name: string): Secret | undefined;
-  /** Signs the messages that name no secret. Absent: those messages are unsigned. */
-  readonly signing?: string;
+  /** The secrets of messages that name none. */
+  readonly signing: Signing;
   readonly mask: Mask;
   /** Warnings for the log of the start. */
   readonly warnings: readonly string[];
@@ -45,20 +46,17 @@ const OTHERS = 0o006;
 /**
  * `secretsFile` is a JSON object: {"<name>": "text"} or {"<name>": {"value", "hosts"?, "use"?, "header"?}}. A value is sent as
  * `Authorization: Bearer value`, or unchanged if it names its scheme or has a header of its own. Throws ConfigError with the file
- * and every problem in it.
+ * and every problem in it, or with the signing secret.
  */
 export function readSecrets(settings: { readonly secretsFile?: string; readonly signingSecret?: string }): Secrets {
-  const { secretsFile: file, signingSecret: signing } = settings;
-  if (signing !== undefined && keyOf(signing) === undefined)
-    throw new ConfigError(["SAGA_SIGNING_SECRET must have Base64 after whsec_"]);
+  const { secretsFile: file, signingSecret } = settings;
+  const mask = new Mask();
+  const signing = readSigning(signingSecret, (values) => mask.hide(values));
   const secrets = file === undefined ? new Map<string, Secret>() : secretsOf(file);
-  const values = [...secrets.values()].map(({ value }) => value);
-  return {
-    get: (name) => secrets.get(name),
-    ...(signing !== undefined && { signing }),
-    mask: new Mask(signing === undefined ? values : [...values, signing]),
-    warnings: [...secrets].filter(([, { hosts }]) => !hosts).map(([name]) => withoutHosts(name)),
-  };
+  mask.hide([...secrets.values()].map(({ value }) => value));
+  const unbound = [...secrets].filter(([, { hosts }]) => !hosts).map(([name]) => withoutHosts(name));
+  const gap = signing.gap(WEBHOOK);
+  return { get: (name) => secrets.get(name), signing, mask, warnings: gap === undefined ? unbound : [...unbound, gap] };
 }
 
 function withoutHosts(name: string): string {

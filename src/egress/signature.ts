@@ -3,21 +3,25 @@
 import { Webhook } from "standardwebhooks";
 
 /**
- * The headers of a message: its id, which is the same for every attempt, the time it is sent, and the signature over
- * id, time and body. Without a secret there is no signature. `sentAt` is epoch milliseconds.
+ * The headers of a message: its id, which is the same for every attempt, the time it is sent, and a signature over id, time and body by
+ * each secret, so that a receiver with any of them can verify it. Without a secret there is no signature. `sentAt` is epoch milliseconds.
  */
 export function signedHeaders(
-  secret: string | undefined,
+  secrets: readonly string[],
   id: string,
   sentAt: number,
   body: string,
 ): Record<string, string> {
   const at = new Date(sentAt);
   const headers = { "webhook-id": id, "webhook-timestamp": String(Math.floor(sentAt / 1000)) };
-  if (secret === undefined) return headers;
+  if (secrets.length === 0) return headers;
+  return { ...headers, "webhook-signature": secrets.map((secret) => webhookOf(secret).sign(id, at, body)).join(" ") };
+}
+
+function webhookOf(secret: string): Webhook {
   const key = keyOf(secret);
   if (key === undefined) throw new Error("the signing secret is malformed: its check at start is missing");
-  return { ...headers, "webhook-signature": new Webhook(key, { format: "raw" }).sign(id, at, body) };
+  return new Webhook(key, { format: "raw" });
 }
 
 /**

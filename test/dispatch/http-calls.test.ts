@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Dispatch, RunCommand } from "../../machines/index.js";
 import type { DispatchLimits } from "../../src/dispatch/limits.js";
 import { Guard, listedOrAny } from "../../src/egress/guard.js";
+import { readSigning } from "../../src/egress/signing.js";
 import type { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
@@ -12,6 +13,7 @@ import { heldScheduler, openNode, type RequestNode, Site } from "./requests-rig.
 import { type FakeRuns, makeCall } from "./rig.js";
 
 const SECRET = `whsec_${Buffer.from("a key of thirty-two bytes length").toString("base64")}`;
+const SIGNING = JSON.stringify({ payments: SECRET });
 const nodes: RequestNode[] = [];
 const sites: Site[] = [];
 const removed: string[] = [];
@@ -51,7 +53,7 @@ function open({ limits, allow, runs, scheduler }: Options = {}): RequestNode {
     callbacks: {
       publicUrl: () => "https://saga.example/base",
       removeRows: async (ids) => void removed.push(...ids),
-      http: { guard: new Guard({ admits: listedOrAny(allow), connectMs: 500 }), signingSecret: SECRET },
+      http: { guard: new Guard({ admits: listedOrAny(allow), connectMs: 500 }), signing: readSigning(SIGNING) },
     },
   });
   nodes.push(node);

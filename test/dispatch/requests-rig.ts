@@ -9,6 +9,7 @@ import { type Callbacks, createDispatcher, type NodeDispatcher } from "../../src
 import { Guard, publicOrListed } from "../../src/egress/guard.js";
 import { Mask } from "../../src/egress/mask.js";
 import type { Secret, Secrets } from "../../src/egress/secrets.js";
+import { readSigning } from "../../src/egress/signing.js";
 import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { FakeRuns, makeCall } from "./rig.js";
@@ -65,9 +66,10 @@ export class Site {
   }
 }
 
+/** `signing`: the setting. */
 export function secretsOf(entries: Readonly<Record<string, Secret>> = {}, signing?: string): Secrets {
   const mask = new Mask(Object.values(entries).map(({ value }) => value));
-  return { get: (name) => entries[name], mask, warnings: [], ...(signing !== undefined && { signing }) };
+  return { get: (name) => entries[name], mask, warnings: [], signing: readSigning(signing) };
 }
 
 export interface RequestNode {

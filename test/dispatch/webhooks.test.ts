@@ -14,6 +14,7 @@ import { until } from "../harness/until.js";
 import { type Asked, Site, secretsOf } from "./requests-rig.js";
 
 const WHSEC = `whsec_${Buffer.from("a key of thirty-two bytes length").toString("base64")}`;
+const SIGNING = JSON.stringify({ "@webhook": WHSEC });
 
 /** How long a healthy receiver takes for its answer. */
 const ANSWERS_MS = 50;
@@ -107,7 +108,7 @@ describe("a webhook", { tags: "short" }, () => {
 
   it("is signed as the Standard Webhooks library expects it, with the secret it names or the service's own", async () => {
     const own = { header: "authorization", line: "", value: "a secret that is plain text" };
-    const courier = open({}, secretsOf({ own }, WHSEC));
+    const courier = open({}, secretsOf({ own }, SIGNING));
     const ids = [await post(), await post({ secret_ref: "own" })];
     for (const id of ids) courier.carry(id);
     for (const id of ids) await gone(id);
@@ -117,6 +118,28 @@ describe("a webhook", { tags: "short" }, () => {
     expect(() => verified(WHSEC, of(ids[1]))).toThrow("No matching signature");
     const forged = { ...of(ids[0]), body: of(ids[0]).body.replace("1", "2") };
     expect(() => verified(WHSEC, forged)).toThrow("No matching signature");
+  });
+
+  it("is signed with the new and the old secret while one replaces the other, and else with the one derived for webhooks", async () => {
+    const old = "the secret that is replaced";
+    const both = open({}, secretsOf({}, JSON.stringify({ "@webhook": [WHSEC, old] })));
+    const derived = open({}, secretsOf({}, "0123456789abcdef0123456789abcdef"));
+    const ids = [await post(), await post()] as const;
+    both.carry(ids[0]);
+    derived.carry(ids[1]);
+    for (const id of ids) await gone(id);
+    const of = (id: string) => site.asked.find(({ headers }) => headers["webhook-id"] === id) as Asked;
+    expect(verified(WHSEC, of(ids[0]))).toMatchObject({ type: "order.made" });
+    expect(verified(old, of(ids[0]), true)).toMatchObject({ type: "order.made" });
+    // As OpenSSL derives it.
+    expect(verified("whsec_PqA0EbMF/kBma4UYDt1lmScHNE0YRXO/eGll1/ROlos=", of(ids[1]))).toBeDefined();
+  });
+
+  it("is not signed where the setting has secrets of services only", async () => {
+    const id = await post();
+    open({}, secretsOf({}, JSON.stringify({ payments: WHSEC }))).carry(id);
+    await gone(id);
+    expect(site.asked[0]?.headers).not.toHaveProperty("webhook-signature");
   });
 
   it("is delivered whatever else its receiver has to say", async () => {
@@ -147,7 +170,7 @@ describe("a webhook", { tags: "short" }, () => {
     const elsewhere = { ...value, hosts: ["hooks.example"] };
     const bearer = { ...value, use: "bearer" as const };
     const ids = [await post({ secret_ref: "elsewhere" }), await post({ secret_ref: "bearer" })];
-    const courier = open({}, secretsOf({ elsewhere, bearer }, WHSEC));
+    const courier = open({}, secretsOf({ elsewhere, bearer }, SIGNING));
     for (const id of ids) courier.carry(id);
     for (const id of ids) await putOff(id);
     expect(site.asked).toEqual([]);
@@ -155,7 +178,7 @@ describe("a webhook", { tags: "short" }, () => {
 
   it("is not sent unsigned when its secret is missing", async () => {
     const id = await post({ secret_ref: "none" });
-    open({}, secretsOf({}, WHSEC)).carry(id);
+    open({}, secretsOf({}, SIGNING)).carry(id);
     await putOff(id);
     expect(site.asked).toEqual([]);
   });
@@ -175,7 +198,7 @@ describe("a webhook", { tags: "short" }, () => {
 describe("one that is not taken", { tags: "short" }, () => {
   it.each([404, 500, 302])("with %i is put off, and sent again under the same id, newly signed", async (status) => {
     const id = await post();
-    const courier = open({ backoffMs: 100_000 }, secretsOf({}, WHSEC));
+    const courier = open({ backoffMs: 100_000 }, secretsOf({}, SIGNING));
     site.answer = (_, response) => response.writeHead(status, { location: "/" }).end();
     courier.carry(id);
     const { ms } = await putOff(id);

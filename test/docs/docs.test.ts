@@ -1,13 +1,16 @@
 // docs/ agrees with the code: generated parts are up to date, and names that occur in both are compared both ways. Whether a
 // reference leads anywhere is checked in references.test.ts.
+import { hkdfSync } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { compileExpression } from "../../machines/expression/index.js";
 import { AUDIT_TYPES, compileWorkflow, ENGINE_ERRORS, type JsonObject } from "../../machines/index.js";
 import { STEP_TYPES } from "../../machines/steps/index.js";
+import { COMMANDS } from "../../src/cli/commands.js";
 import { startNode } from "../../src/cluster/node.js";
 import { loadConfig } from "../../src/config/index.js";
+import { readSigning } from "../../src/egress/signing.js";
 import { createMetrics } from "../../src/metrics/index.js";
 import { type RehearseOptions, rehearse } from "../../src/sdk/testing/index.js";
 import { silentLog } from "../harness/database.js";
@@ -156,6 +159,18 @@ describe("docs/operations.md", () => {
     expect(tableNames(text, /^saga_/).sort()).toEqual(ours.sort());
   });
 
+  it("is right about signing: its example is read, and a secret is derived as it says", () => {
+    const [, section = ""] = text.split("\n## Signing\n");
+    const [, example = ""] = /```json\n([\s\S]*?)```/.exec(section) ?? [];
+    const signing = readSigning(example);
+    for (const [receiver, entry] of Object.entries(JSON.parse(example)))
+      expect(signing.of(receiver)).toEqual([entry].flat());
+    const [, info = ""] = /with the info `([^`]+)` and the\nservice's name, 32 bytes long/.exec(section) ?? [];
+    const secret = "any secret of at least thirty-two characters";
+    const bytes = Buffer.from(hkdfSync("sha256", secret, "", `${info}payments`, 32));
+    expect(readSigning(secret).of("payments")).toEqual([`whsec_${bytes.toString("base64")}`]);
+  });
+
   it("is right that only SAGA_AUTH=off starts", async () => {
     const env = { SAGA_AUTH: "jwt", SAGA_AUTH_JWT_SECRET: "a secret of at least thirty-two characters" };
     const { config } = loadConfig(env);
@@ -191,6 +206,13 @@ describe("the package", () => {
     const { version } = JSON.parse(read("package.json"));
     const packed = `npm install ../saga-orchestrator/saga-orchestrator-${version}.tgz typebox`;
     expect(installs).toEqual([packed]);
+  });
+});
+
+describe("src/cli/README.md", () => {
+  it("has exactly the commands", () => {
+    const documented = tableNames(read("src/cli/README.md"), /^saga /);
+    expect(documented).toEqual(COMMANDS.map(({ name, parameters }) => `saga ${name} ${parameters}`.trim()));
   });
 });
 

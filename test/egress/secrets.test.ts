@@ -89,8 +89,8 @@ describe("the secrets file", () => {
 
   it("may be absent; the signing secret is independent of it", () => {
     expect(readSecrets({}).get("a")).toBeUndefined();
-    expect(readSecrets({}).signing).toBeUndefined();
-    expect(readSecrets({ signingSecret: "whsec_c2VjcmV0" }).signing).toBe("whsec_c2VjcmV0");
+    expect(readSecrets({}).signing.of("a")).toEqual([]);
+    expect(readSecrets({ signingSecret: '{"a": "whsec_c2VjcmV0"}' }).signing.of("a")).toEqual(["whsec_c2VjcmV0"]);
   });
 
   it.each([

@@ -68,7 +68,7 @@ describeWithRabbitMq("a saga over three transports", (url) => {
       DATABASE_URL: database.url,
       AMQP_URL: broker.url,
       SAGA_WORKERS: "1",
-      SAGA_SIGNING_SECRET: "a secret",
+      SAGA_SIGNING_SECRET: JSON.stringify({ two: "a secret" }),
     };
     const service = await (await createService(env)).start();
     const client = new Client(service.url);

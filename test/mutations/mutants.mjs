@@ -13,6 +13,9 @@ const STORE_TEST = "test/store/commit.test.ts";
 const INCIDENTS_TEST = "test/machines/steps/incidents.test.ts";
 const RESIDENT_TEST = "test/mutations/resident.test.ts";
 
+const VERIFIER = "src/sdk/worker/http/signature.ts";
+const SIGNED_CALLS_TEST = "test/sdk/signed-calls.test.ts";
+
 const MIGRATE_TEST = "test/machines/migrate.test.ts";
 
 export const MUTANTS = [
@@ -1158,5 +1161,45 @@ export const MUTANTS = [
     replace: "<= WINDOW_MS * 100",
     test: "test/bus/seal.test.ts",
     red: "a sealed message is not opened more than 30 s later, or earlier, than it was made",
+  },
+  {
+    name: "an HTTP worker takes a signed call of another service",
+    file: VERIFIER,
+    find: 'if (service !== this.service) return "the call is not for this service";',
+    replace: "",
+    test: SIGNED_CALLS_TEST,
+    red: "a signed call that is replayed to another service is refused even where an operator gave both the same secret",
+  },
+  {
+    name: "an HTTP worker takes a signed call under another id",
+    file: VERIFIER,
+    find: 'dispatchId === headers["webhook-id"] ? undefined',
+    replace: "dispatchId !== undefined && headers ? undefined",
+    test: SIGNED_CALLS_TEST,
+    red: "a signed call whose webhook-id is not its dispatch_id is refused, whether the id was signed or changed on the way",
+  },
+  {
+    name: "an HTTP worker takes a signed webhook for a call",
+    file: VERIFIER,
+    find: "if (this.webhooks.length === 0) return undefined;",
+    replace: "if (this.webhooks.length === 0 || service === undefined) return undefined;",
+    test: SIGNED_CALLS_TEST,
+    red: "on a database, with signing secrets, a webhook is no call for a worker that has the same secret",
+  },
+  {
+    name: "all services have the same derived signing secret",
+    file: "src/egress/signing.ts",
+    find: "`${CONTEXT}${receiver}`",
+    replace: "CONTEXT",
+    test: SIGNED_CALLS_TEST,
+    red: "a signed call that is replayed to another service is refused by its worker, which has a derived one",
+  },
+  {
+    name: "a message is signed with the new secret alone",
+    file: "src/egress/signature.ts",
+    find: "secrets.map((secret)",
+    replace: "secrets.slice(0, 1).map((secret)",
+    test: SIGNED_CALLS_TEST,
+    red: "a secret that replaces another loses no call where the service gets both first",
   },
 ];

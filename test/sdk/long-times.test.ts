@@ -4,7 +4,7 @@ import { HeldDispatch } from "../../src/dispatch/push/held-dispatch.js";
 import { executeStep, stepJson } from "../../src/dispatch/step-message.js";
 import type { ExecuteStep } from "../../src/sdk/protocol/index.js";
 import { Alarm } from "../../src/sdk/timer.js";
-import { readStep } from "../../src/sdk/worker/callback/message.js";
+import { readMessage, readStep } from "../../src/sdk/worker/callback/message.js";
 import { Executor, type Origin } from "../../src/sdk/worker/executor.js";
 import { type ActionContext, defineAction } from "../../src/sdk/worker/index.js";
 import { completeTiming } from "../../src/sdk/worker/timing.js";
@@ -27,7 +27,8 @@ const dispatchOf = (days: number) => ({
   call: makeCall({ timeoutMs: days * DAY_MS, heartbeatTimeoutMs: days * DAY_MS }),
 });
 const overGrpc = (days: number) => executeStep(dispatchOf(days), days * DAY_MS);
-const overHttp = (days: number) => readStep(stepJson(dispatchOf(days), days * DAY_MS, "http://saga.example")).step;
+const overHttp = (days: number) =>
+  readStep(readMessage(stepJson(dispatchOf(days), days * DAY_MS, "http://saga.example"))).step;
 
 /** What the action of a step sees, and the heartbeats of its worker. */
 function executed(step: ExecuteStep): { readonly ctx: ActionContext; readonly beats: number[] } {

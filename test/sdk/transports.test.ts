@@ -7,6 +7,7 @@ import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type NodeHandle, startNode } from "../../src/cluster/node.js";
 import { loadConfig } from "../../src/config/index.js";
+import { readSigning } from "../../src/egress/signing.js";
 import { createHttpWorker, type HttpWorkerOptions } from "../../src/sdk/worker/http/index.js";
 import { type ActionContext, ActionError, createWorker, defineAction } from "../../src/sdk/worker/index.js";
 import { createRabbitMqWorker } from "../../src/sdk/worker/rabbitmq/index.js";
@@ -18,7 +19,8 @@ import { describeWithRabbitMq } from "../harness/services.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched } from "../run/seen.js";
 
-const SECRET = "a signing secret of the tests";
+const SECRET = "one signing secret of the tests, from which all others come";
+const secretOf = (service: string) => readSigning(SECRET).of(service)[0] ?? "";
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const TIMING = { resendMs: 50, backoffMs: 20, backoffMaxMs: 100, abortGraceMs: 200 };
 const ONCE = { maxAttempts: 1, initialBackoffMs: 0 };
@@ -97,7 +99,7 @@ async function http(
 ): Promise<Running & { url: string }> {
   const [port] = await freePorts(1);
   const url = `http://127.0.0.1:${port}/saga`;
-  const signing = { signingSecret: ["an old secret", SECRET] };
+  const signing = { signingSecret: ["an old secret", secretOf(service)] };
   const worker = createHttpWorker({ ...common(service, shop), ...signing, address: url, cancelCheckMs: 100, ...more });
   const app: FastifyInstance = fastify();
   app.register(worker.plugin, { prefix: "/saga" });
@@ -205,9 +207,11 @@ describe("the SDK", () => {
       deadline_at: new Date(Date.now() + 5_000).toISOString(),
       ...{ callback_url: `${client.url}/api/v1/sagas/${randomUUID()}/actions/a/result`, ...more },
     });
-    const call = async (body: string, secret = SECRET) => {
-      const [id, at] = [randomUUID(), new Date()];
-      const signature = new Webhook(secret, { format: "raw" }).sign(id, at, body);
+    const call = async (message: object | string, secret = secretOf("door")) => {
+      const body = typeof message === "string" ? message : JSON.stringify(message);
+      const id = typeof message === "object" && "dispatch_id" in message ? String(message.dispatch_id) : randomUUID();
+      const at = new Date();
+      const signature = new Webhook(secret).sign(id, at, body);
       const stamp = String(Math.floor(at.getTime() / 1000));
       const signed = { "webhook-id": id, "webhook-timestamp": stamp, "webhook-signature": signature };
       const headers = { "content-type": "application/json", ...signed };
@@ -217,32 +221,27 @@ describe("the SDK", () => {
 
     it("refuses a call that is not signed with its secret, or that it cannot read", async () => {
       const body = JSON.stringify(message());
-      expect(await call(body, "another")).toMatchObject({ status: 401 });
+      expect(await call(message(), secretOf("another"))).toMatchObject({ status: 401 });
       expect((await fetch(worker.url, { method: "POST", body })).status).not.toBe(200);
-      for (const bad of [
-        "[]",
-        "{",
-        JSON.stringify(message({ inputs: 1 })),
-        JSON.stringify(message({ callback_url: "x" })),
-      ])
-        expect(await call(bad), bad).toMatchObject({ status: 400 });
+      for (const bad of ["[]", "{", message({ inputs: 1 }), message({ callback_url: "x" })])
+        expect(await call(bad), JSON.stringify(bad)).toMatchObject({ status: 400 });
       expect(shop.seen).toEqual([]);
     });
 
     it("executes a call that comes again once, and gives the same answer", async () => {
       const again = message();
-      const answers = [await call(JSON.stringify(again)), await call(JSON.stringify(again))];
+      const answers = [await call(again), await call(again)];
       expect(answers).toEqual(Array(2).fill({ status: 200, text: '{"result":{"receipt":"r-1"}}' }));
       expect(shop.of(again.run_id, "charge")).toHaveLength(1);
     });
 
     it("drops what is past its deadline, and refuses what it has no room for", async () => {
       const late = message({ deadline_at: new Date(0).toISOString(), timeout_ms: 0 });
-      expect(await call(JSON.stringify(late))).toMatchObject({ status: 202 });
+      expect(await call(late)).toMatchObject({ status: 202 });
       expect(shop.of(late.run_id, "charge")).toEqual([]);
       const hanging = message({ action: "hang", timeout_ms: 60_000 });
-      expect(await call(JSON.stringify(hanging))).toMatchObject({ status: 202 });
-      expect(await call(JSON.stringify(message()))).toMatchObject({ status: 503 });
+      expect(await call(hanging)).toMatchObject({ status: 202 });
+      expect(await call(message())).toMatchObject({ status: 503 });
     });
   });
 });

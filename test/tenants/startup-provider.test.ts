@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
 import { Mask } from "../../src/egress/mask.js";
+import { readSigning } from "../../src/egress/signing.js";
 import { createMetrics } from "../../src/metrics/index.js";
 import { openStartupProvider, StartupProvider, startupVariablesOf } from "../../src/tenants/startup-provider.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
@@ -131,7 +132,7 @@ describe("the provider of startup variables", () => {
     const secret = { header: "authorization", line: "Bearer x", value: "x", hosts: ["elsewhere.example"] };
     const open = (found?: typeof secret) => () =>
       openStartupProvider(config, {
-        secrets: { get: () => found, mask: new Mask([]), warnings: [] },
+        secrets: { get: () => found, mask: new Mask(), signing: readSigning(undefined), warnings: [] },
         ...{ log: silentLog, metrics, now: () => NOW },
       });
     expect(open()).toThrow(/SAGA_STARTUP_VARIABLES_SECRET: there is no secret key/);

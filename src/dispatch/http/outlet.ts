@@ -4,6 +4,8 @@ import type { ActionCall, Dispatch } from "../../../machines/index.js";
 import { ExchangeFailed, exchange } from "../../egress/exchange.js";
 import type { Guard } from "../../egress/guard.js";
 import { signedHeaders } from "../../egress/signature.js";
+import type { Signing } from "../../egress/signing.js";
+import type { Log } from "../../log.js";
 import type { FairScheduler } from "../../work/fair-scheduler.js";
 import { type Delivery, type Destination, failed, type Outlet } from "../push/outlet.js";
 import { stepJson } from "../step-message.js";
@@ -11,8 +13,9 @@ import { responded } from "./response.js";
 
 export interface HttpOutletOptions {
   readonly guard: Guard;
-  /** Signs the calls. Absent: they are unsigned. */
-  readonly signingSecret?: string;
+  /** The secrets of the services that are called. Absent: no call is signed. */
+  readonly signing?: Signing;
+  readonly log: Pick<Log, "warn">;
   /** The public URL of the service, which workers report to. */
   readonly publicUrl: () => string;
   /** The most bytes of a step's output. */
@@ -62,13 +65,14 @@ export class HttpOutlet implements Outlet {
   async stop(): Promise<void> {}
 
   private message(dispatch: Dispatch) {
-    const { signingSecret, publicUrl, now } = this.options;
+    const { signing, log, publicUrl, now } = this.options;
     const { dispatchId, deadlineAt, call } = dispatch;
     const body = stepJson(dispatch, deadlineAt - now(), publicUrl());
+    signing?.warnOfGap(call.service, log);
     const headers = {
       ...{ "user-agent": "saga-orchestrator", accept: "application/json", "accept-encoding": "identity" },
       ...{ "content-type": "application/json", "idempotency-key": call.idempotencyKey },
-      ...signedHeaders(signingSecret, dispatchId, now(), body),
+      ...signedHeaders(signing?.of(call.service) ?? [], dispatchId, now(), body),
     };
     return { headers, body };
   }

@@ -6,6 +6,7 @@ import { ExchangeFailed, exchange, type Incoming } from "../../egress/exchange.j
 import type { Guard } from "../../egress/guard.js";
 import { type Secrets, secretMisuse } from "../../egress/secrets.js";
 import { signedHeaders } from "../../egress/signature.js";
+import { WEBHOOK } from "../../egress/signing.js";
 import type { Log } from "../../log.js";
 import type { Metrics } from "../../metrics/index.js";
 import type { Courier } from "../../run/ports.js";
@@ -212,8 +213,8 @@ export class WebhookCourier implements Courier {
     if (ref !== undefined && secret === undefined) return { why: "the secret that it names does not exist" };
     const misuse = ref && secret ? secretMisuse(ref, secret, "signing", url) : undefined;
     if (misuse !== undefined) return { why: misuse };
-    const key = secret?.value ?? secrets.signing;
-    return this.send(id, url, headers as Record<string, string>, JSON.stringify(payload.message), key);
+    const keys = secret === undefined ? secrets.signing.of(WEBHOOK) : [secret.value];
+    return this.send(id, url, headers as Record<string, string>, JSON.stringify(payload.message), keys);
   }
 
   private async send(
@@ -221,12 +222,12 @@ export class WebhookCourier implements Courier {
     url: string,
     headers: Readonly<Record<string, string>>,
     body: string,
-    secret: string | undefined,
+    keys: readonly string[],
   ): Promise<Outcome> {
     const { guard, now } = this.options;
     if (this.graceIsOver) return { why: STOPPING, interrupted: true };
     const own = { "user-agent": "saga-orchestrator", "content-type": "application/json", ...headers };
-    const signed = { ...own, ...signedHeaders(secret, id, now(), body) };
+    const signed = { ...own, ...signedHeaders(keys, id, now(), body) };
     const abort = new AbortController();
     const timer = setTimeout(() => abort.abort(), this.limits.attemptMs);
     this.attempts.add(abort);

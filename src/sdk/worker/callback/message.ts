@@ -11,9 +11,11 @@ export interface CalledStep {
 const TEXTS = ["dispatch_id", "run_id", "step_id", "service", "action", "idempotency_key", "deadline_at"] as const;
 const PHASES: ReadonlySet<unknown> = new Set(["FORWARD", "COMPENSATION"]);
 
+/** A call as JSON, before it is known to be one. */
+export type CallMessage = Readonly<Record<string, unknown>>;
+
 /** Throws an Error that says what is wrong; it quotes no payload. */
-export function readStep(body: Buffer | string): CalledStep {
-  const message = parsed(body);
+export function readStep(message: CallMessage): CalledStep {
   for (const name of TEXTS)
     if (typeof message[name] !== "string" || message[name] === "") throw new Error(`${name} is not a text`);
   const { inputs, callback_url: callbackUrl, phase, attempt, version, ...rest } = message;
@@ -29,15 +31,15 @@ export function readStep(body: Buffer | string): CalledStep {
 
 const TIMES = { timeout_ms: 0, heartbeat_timeout_ms: 0 };
 
-function parsed(body: Buffer | string): Record<string, unknown> {
+/** Throws as `readStep` does. */
+export function readMessage(body: Buffer | string): CallMessage {
   let message: unknown;
   try {
     message = JSON.parse(typeof body === "string" ? body : new TextDecoder("utf-8", { fatal: true }).decode(body));
   } catch {
     throw new Error("it is not JSON");
   }
-  if (typeof message === "object" && message !== null && !Array.isArray(message))
-    return message as Record<string, unknown>;
+  if (typeof message === "object" && message !== null && !Array.isArray(message)) return message as CallMessage;
   throw new Error("it is not a JSON object");
 }
 

@@ -3,15 +3,18 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Alarm } from "../../timer.js";
 import type { AnswerMessage } from "../answers.js";
 import { CalledWorkerCore, type CalledWorkerOptions } from "../callback/core.js";
-import { answerBody, type CalledStep, readStep } from "../callback/message.js";
-import { verifier } from "./signature.js";
+import { answerBody, type CalledStep, readMessage, readStep } from "../callback/message.js";
+import { Verifier } from "./signature.js";
 
 export interface HttpWorkerOptions extends CalledWorkerOptions {
   /** The URL of the plugin's route, as the orchestrator reaches it. */
   readonly address: string;
   /** The path of the route within the plugin's prefix. Default "/". */
   readonly path?: string;
-  /** The orchestrator's `SAGA_SIGNING_SECRET`; several while it is being replaced. Absent: calls are not verified. */
+  /**
+   * The secret of this service, as `saga signing-secret <service>` prints it; several while it is being replaced. Absent: calls are not
+   * verified.
+   */
   readonly signingSecret?: string | readonly string[];
   /** An answer that takes longer is reported later, in milliseconds. 0: always. Default 5,000. */
   readonly inlineMs?: number;
@@ -54,21 +57,25 @@ export function createHttpWorker(options: HttpWorkerOptions): HttpWorker {
 
 class Calls {
   readonly core: CalledWorkerCore;
-  private readonly verify: ReturnType<typeof verifier>;
+  private readonly verifier: Verifier;
 
   constructor(private readonly options: HttpWorkerOptions) {
     this.core = new CalledWorkerCore(options);
-    this.verify = verifier(options.signingSecret);
+    this.verifier = new Verifier(options.service, options.signingSecret);
   }
 
   async take(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { maxInFlight = 100 } = this.options;
     const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
-    if (!this.verify(body, request.headers)) return refuse(reply, 401, "the signature is missing or wrong");
+    const { headers } = request;
+    if (!this.verifier.isSigned(body, headers)) return refuse(reply, 401, "the signature is missing or wrong");
     if (this.core.stopped || this.core.busy >= maxInFlight) return refuse(reply, 503, "the worker is busy");
     let call: CalledStep;
     try {
-      call = readStep(body);
+      const message = readMessage(body);
+      const stray = this.verifier.strayed(message, headers);
+      if (stray !== undefined) return refuse(reply, 401, stray);
+      call = readStep(message);
     } catch (error) {
       return refuse(reply, 400, error instanceof Error ? error.message : "the call cannot be read");
     }

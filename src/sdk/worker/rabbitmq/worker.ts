@@ -3,7 +3,7 @@
 import type { ChannelModel, ConfirmChannel, ConsumeMessage } from "amqplib";
 import { BrokerLink, ensureQueue, refuseStream } from "../../broker/index.js";
 import { CalledWorkerCore, type CalledWorkerOptions } from "../callback/core.js";
-import { type CalledStep, readStep } from "../callback/message.js";
+import { type CalledStep, readMessage, readStep } from "../callback/message.js";
 import type { Worker } from "../worker.js";
 
 export interface RabbitMqWorkerOptions extends CalledWorkerOptions {
@@ -105,7 +105,7 @@ class QueueWorker {
   private async take(channel: ConfirmChannel, message: ConsumeMessage): Promise<void> {
     let call: CalledStep;
     try {
-      call = readStep(message.content);
+      call = readStep(readMessage(message.content));
     } catch (error) {
       return this.bury(channel, message, error instanceof Error ? error.message : "it cannot be read");
     }
