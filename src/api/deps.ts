@@ -12,6 +12,7 @@ import type {
   Schemas,
 } from "../../machines/index.js";
 import type { Catalog } from "../catalog/catalog.js";
+import type { AccessMode } from "../config/index.js";
 import type { Workers } from "../dispatch/workers.js";
 import type { EventAnnouncer } from "../events/announcer.js";
 import type { Feed } from "../feed/index.js";
@@ -28,6 +29,7 @@ import type { UnreadBounds } from "./http/unread.js";
 export interface ApiConfig {
   /** Absent: `rmq` registrations are refused. */
   readonly amqpUrl?: string;
+  readonly auth: AccessMode;
   readonly access: Access;
   readonly limits: { readonly bodyBytes: number; readonly outputBytes: number };
   /** After how long without a request a connection is closed. */
