@@ -34,8 +34,8 @@ export interface ApiConfig {
   readonly limits: { readonly bodyBytes: number; readonly outputBytes: number };
   /** After how long without a request a connection is closed. */
   readonly keepAliveMs: number;
-  /** Absent: runs cannot be inspected. `ui`: the page of the Stately inspector. */
-  readonly inspector?: { readonly ui: string };
+  /** Absent: runs cannot be inspected. `ui`: the page of the Stately inspector; absent: there is the WebSocket only. */
+  readonly inspector?: { readonly ui?: string };
   /** Absent: there is no console. `folder`: its files, as they were built. */
   readonly console?: { readonly folder: string };
 }

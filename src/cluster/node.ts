@@ -120,7 +120,7 @@ function apiConfig(config: Config): ApiConfig {
   const { auth, limits, amqpUrl, inspect, inspectUi: ui, httpKeepaliveMs: keepAliveMs } = config;
   return {
     ...{ auth, limits, keepAliveMs, access: config, ...(amqpUrl && { amqpUrl }) },
-    ...(inspect && { inspector: { ui } }),
+    ...(inspect && { inspector: { ...(ui !== undefined && { ui }) } }),
     ...(config.console && { console: { folder: join(packageRoot(), "dist", "console") } }),
   };
 }

@@ -83,8 +83,8 @@ export interface Config {
   readonly console: boolean;
   /** `SAGA_INSPECT` (on). Runs can be inspected. */
   readonly inspect: boolean;
-  /** `SAGA_INSPECT_UI` (https://stately.ai/inspect). The page of the Stately inspector. */
-  readonly inspectUi: string;
+  /** `SAGA_INSPECT_UI`. The page of the Stately inspector, which gets the data of the runs that it shows. Absent: there is none. */
+  readonly inspectUi?: string;
   /** `LOG_LEVEL` (info). */
   readonly logLevel: (typeof LOG_LEVELS)[number];
   /** The `SAGA_LIMIT_` settings. */
@@ -193,7 +193,7 @@ function readRest(environment: Environment) {
     eventRetentionDays: environment.integer("SAGA_EVENT_RETENTION_DAYS", { min: 1, max: 36_500 }) ?? 30,
     console: environment.flag("SAGA_CONSOLE") ?? true,
     inspect: environment.flag("SAGA_INSPECT") ?? true,
-    inspectUi: environment.url("SAGA_INSPECT_UI", ["http", "https"]) ?? "https://stately.ai/inspect",
+    inspectUi: environment.url("SAGA_INSPECT_UI", ["http", "https"]),
     logLevel: environment.choice("LOG_LEVEL", LOG_LEVELS) ?? "info",
     limits: readLimits(environment),
     capacity: readCapacity(environment),

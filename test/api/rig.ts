@@ -188,7 +188,7 @@ function depsOf(
       keepAliveMs: 60_000,
       auth: "off",
       access: LOOPBACK,
-      inspector: { ui: "https://stately.ai/inspect" },
+      inspector: {},
     },
     ...{ starter, runs, canceller: runs },
     catalog: {

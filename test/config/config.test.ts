@@ -39,14 +39,13 @@ describe("defaults", () => {
       auth: "off",
       console: true,
       inspect: true,
-      inspectUi: "https://stately.ai/inspect",
       logLevel: "info",
       limits: { bodyBytes: 2_097_152, steps: 1000, entries: 100_000 },
       allowedHosts: [],
       allowedOrigins: [],
     });
     expect(config.workers).toBeGreaterThanOrEqual(1);
-    for (const absent of ["databaseUrl", "redisUrl", "amqpUrl", "workerAllow"])
+    for (const absent of ["databaseUrl", "redisUrl", "amqpUrl", "workerAllow", "inspectUi"])
       expect(config).not.toHaveProperty(absent);
   });
 

@@ -20,7 +20,7 @@ export async function openApiDocument(): Promise<unknown> {
       limits: { bodyBytes: 2 * 1024 * 1024, outputBytes: 1024 * 1024 },
       keepAliveMs: 60_000,
       access: { host: "127.0.0.1", publicUrl: "http://127.0.0.1", allowedHosts: [], allowedOrigins: [] },
-      inspector: { ui: "https://stately.ai/inspect" },
+      inspector: {},
     },
     starter: absent,
     runs: absent,
