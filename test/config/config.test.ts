@@ -151,7 +151,8 @@ describe("a service without access control", () => {
   it.each(["0.0.0.0", "::", "10.0.0.1", "128.0.0.1", "::2", "::ffff:10.0.0.1", "127.1", "saga", "localhost.example"])(
     "listens on %s, which is not, only where SAGA_INSECURE says so, with one warning",
     (host) => {
-      for (const off of [{}, { SAGA_INSECURE: "" }, { SAGA_INSECURE: "0" }]) {
+      const notSaid: Record<string, string>[] = [{}, { SAGA_INSECURE: "" }, { SAGA_INSECURE: "0" }];
+      for (const off of notSaid) {
         const [problem, ...others] = problemsOf({ HOST: host, ...off });
         expect(problem).toMatch(/^HOST is beyond loopback.*SAGA_AUTH can only be off.*SAGA_INSECURE=1/);
         expect(others).toEqual([]);

@@ -2,7 +2,13 @@
 import { describe, expect, it } from "vitest";
 import { Mask } from "../../src/egress/mask.js";
 
-const mask = new Mask(["tok3n/with+chars", "Basic dXNlcjpwYXNzd29y", "tok3n", "schlüssel", "a key of-15-characters"]);
+const mask = new Mask([
+  "tok3n/with+chars",
+  "Basic dXNlcjpwYXNzd29y",
+  "tok3n",
+  "schlüssel",
+  "a-long-prefix of-15-character",
+]);
 
 describe("a mask", () => {
   it("hides a secret in texts, names and nested values", () => {
@@ -23,9 +29,7 @@ describe("a mask", () => {
   });
 
   it("does not hide a part of a secret that is short enough to be guessed", () => {
-    expect(mask.json(["a key of-15-characters", "key of-15-characters", "of-15-characters"])).toEqual([
-      ...["[secret]", "[secret]", "of-15-characters"],
-    ]);
+    expect(mask.json(["a-long-prefix of-15-character", "of-15-character"])).toEqual(["[secret]", "of-15-character"]);
   });
 
   it("hides the longest of two that begin alike", () => {
