@@ -41,7 +41,7 @@ describe("a start", () => {
     ]);
   });
 
-  it("beyond loopback ends with one problem that names SAGA_AUTH and SAGA_INSECURE, and nothing has listened", async () => {
+  it("beyond loopback ends with one problem that names SAGA_AUTH and SAGA_INSECURE", async () => {
     const service = await createService({ DATABASE_URL: database.url, SAGA_WORKERS: "1", HOST: "0.0.0.0" });
     await service.start({ ready: false });
     expect(await service.exit()).toBe(1);
