@@ -77,7 +77,7 @@ export function secretMisuse(name: string, secret: Secret, use: SecretUse, url: 
   const host = to?.hostname.replace(/\.$/, "").replace(/^\[|\]$/g, "") ?? "";
   if (secret.hosts && !secret.hosts.some((each) => isHost(each, host)))
     return `the secret ${name} may not be sent to ${host}`;
-  // Anyone on the way could read it.
+  // Anyone on the way could read it, or what it signs.
   if (to?.protocol === "http:" && !isLoopback(host))
     return `the secret ${name} is used with https only, or with http on loopback, and not with http to ${host}`;
   return undefined;

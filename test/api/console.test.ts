@@ -67,7 +67,11 @@ describe("the console", () => {
 
   it("says in its page that the service has an inspector, only where it has one", async () => {
     const page = readFileSync(join(FOLDER, "index.html"), "utf8");
-    const withOne = await otherApi(rig, {}, { config: { console: { folder: FOLDER }, inspector: { ui: "https://i" } } });
+    const withOne = await otherApi(
+      rig,
+      {},
+      { config: { console: { folder: FOLDER }, inspector: { ui: "https://i" } } },
+    );
     onTestFinished(() => withOne.close());
     const { body, headers } = await withOne.inject({ url: "/console", headers: { host: "localhost" } });
     expect(body).toBe(page.replace('<div id="console"', '<div id="console" data-inspector'));

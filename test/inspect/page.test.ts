@@ -67,7 +67,9 @@ describe("the page of a service without an inspector", () => {
   });
 
   it("says how to set one and where run data then goes, and links the run", () => {
-    expect(without.html).toMatch(/set <code>SAGA_INSPECT_UI<\/code>[^<]*data of the runs\s+that are shown then goes to its host/);
+    expect(without.html).toMatch(
+      /set <code>SAGA_INSPECT_UI<\/code>[^<]*data of the runs\s+that are shown then goes to its host/,
+    );
     const linksOf = (page: string) => [...page.matchAll(/href="([^"]+)"/g)].map(([, link]) => link);
     expect(linksOf(without.html)).toEqual(linksOf(html));
     expect(inspectPage(RUN, { console: false }).html).not.toContain("console");
