@@ -9,6 +9,7 @@ COPY src ./src
 RUN npm run build && npm prune --omit=dev
 
 FROM node:24-slim
+# Beyond loopback, so the service ends with a sentence until the operator sets SAGA_INSECURE=1.
 ENV NODE_ENV=production HOST=0.0.0.0 SAGA_DATA_DIR=/data
 WORKDIR /app
 COPY --from=build /app/package.json ./

@@ -49,7 +49,11 @@ describe("a byte order mark before JSON", () => {
       202,
     ],
     ["the result of a worker", () => parsedResult(Buffer.from(marked({ a: 1 })), 100), { result: { a: 1 } }],
-    ["the file of the secrets", () => readSecrets({ secretsFile: file({ a: "s3cr3t" }) }).get("a")?.value, "s3cr3t"],
+    [
+      "the file of the secrets",
+      () => readSecrets({ secretsFile: file({ a: "s3cr3t-of-a-file" }) }).get("a")?.value,
+      "s3cr3t-of-a-file",
+    ],
     [
       "the file of the licences",
       () => readTenantSettings({ licensesFile: file({ [TENANT]: ["gold"] }) }).licensed(TENANT, "gold"),

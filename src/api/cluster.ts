@@ -13,10 +13,10 @@ import type { Api } from "./http/validation.js";
 /** The owner of a shard that no node owns. No node has this id. */
 const NONE = "";
 
-type Deps = Pick<ApiDeps, "readPool" | "workers" | "ready" | "nodeId">;
+type Deps = Pick<ApiDeps, "config" | "readPool" | "workers" | "ready" | "nodeId">;
 
 export function clusterRoutes(app: Api, deps: Deps): void {
-  const { readPool, workers } = deps;
+  const { config, readPool, workers } = deps;
   // Kept: it places the shards anew only when other nodes are alive.
   const placement = new Placement(NONE);
   const response = responses({ 200: one("The nodes, their shards and the backlog.", "Cluster") }, 400);
@@ -28,6 +28,7 @@ export function clusterRoutes(app: Api, deps: Deps): void {
       const nodes = await knownNodes(sql, { staleSeconds: STALE_SECONDS });
       placement.place(nodes.filter(({ alive }) => alive).map(({ node_id }) => node_id));
       return {
+        access: config.auth,
         ...placed(nodes, placement, deps),
         backlog: { ...(await readBacklog(sql, SHARDS)), waiting_for_workers: waitingCalls },
         ...(silent.length > 0 && { silent_nodes: silent }),

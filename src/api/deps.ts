@@ -12,6 +12,7 @@ import type {
   Schemas,
 } from "../../machines/index.js";
 import type { Catalog } from "../catalog/catalog.js";
+import type { AccessMode } from "../config/index.js";
 import type { Workers } from "../dispatch/workers.js";
 import type { Signing } from "../egress/signing.js";
 import type { EventAnnouncer } from "../events/announcer.js";
@@ -29,12 +30,13 @@ import type { UnreadBounds } from "./http/unread.js";
 export interface ApiConfig {
   /** Absent: `rmq` registrations are refused. */
   readonly amqpUrl?: string;
+  readonly auth: AccessMode;
   readonly access: Access;
   readonly limits: { readonly bodyBytes: number; readonly outputBytes: number };
   /** After how long without a request a connection is closed. */
   readonly keepAliveMs: number;
-  /** Absent: runs cannot be inspected. `ui`: the page of the Stately inspector. */
-  readonly inspector?: { readonly ui: string };
+  /** Absent: runs cannot be inspected. `ui`: the page of the Stately inspector; absent: there is the WebSocket only. */
+  readonly inspector?: { readonly ui?: string };
   /** Absent: there is no console. `folder`: its files, as they were built. */
   readonly console?: { readonly folder: string };
 }

@@ -28,7 +28,7 @@ const SCHEMA = {
 
 export function inspectRoutes(app: Api, deps: ApiDeps): void {
   if (!deps.config.inspector) return;
-  pageRoute(app, deps, { ui: deps.config.inspector.ui, console: deps.config.console !== undefined });
+  pageRoute(app, deps, { ...deps.config.inspector, console: deps.config.console !== undefined });
   const found = new WeakMap<object, InspectedRun>();
   const inspections = new Inspections(deps);
   app.route({
@@ -55,7 +55,7 @@ function pageRoute(app: Api, { readPool }: ApiDeps, shown: Shown): void {
   const content = { "text/html": { schema: { type: "string" } } };
   const schema = {
     tags: ["sagas"],
-    summary: "Show a run in the Stately inspector: a page",
+    summary: "Show a run in the Stately inspector, if the service has one: a page",
     params: path({ run_id: RunIdText }),
     response: responses({ 200: { description: "The page.", content } }, 400, 404),
   };

@@ -12,7 +12,7 @@ import {
 } from "../../machines/index.js";
 import { type ApiConfig, buildApi, loadDefinitionsDir } from "../api/index.js";
 import type { Catalog } from "../catalog/catalog.js";
-import { type Config, ConfigError } from "../config/index.js";
+import type { Config } from "../config/index.js";
 import { packageRoot } from "../config/package.js";
 import { startGrpcServer } from "../dispatch/grpc/server.js";
 import type { Metrics } from "../metrics/index.js";
@@ -47,7 +47,6 @@ export interface NodeOptions extends CoreOptions {
 
 export async function startNode(options: NodeOptions): Promise<NodeHandle> {
   const { config, databaseUrl, log } = options;
-  refuseAccessControl(config);
   await migrateDatabase(databaseUrl, log);
   const core = await createCore(options);
   const { nodeId, metrics, sql, catalog, patiently } = core.foundations;
@@ -121,10 +120,10 @@ async function openPorts(core: Core, { scrape }: NodeOptions) {
 }
 
 function apiConfig(config: Config): ApiConfig {
-  const { limits, amqpUrl, inspect, inspectUi: ui, httpKeepaliveMs: keepAliveMs } = config;
+  const { auth, limits, amqpUrl, inspect, inspectUi: ui, httpKeepaliveMs: keepAliveMs } = config;
   return {
-    ...{ limits, keepAliveMs, access: config, ...(amqpUrl && { amqpUrl }) },
-    ...(inspect && { inspector: { ui } }),
+    ...{ auth, limits, keepAliveMs, access: config, ...(amqpUrl && { amqpUrl }) },
+    ...(inspect && { inspector: { ...(ui !== undefined && { ui }) } }),
     ...(config.console && { console: { folder: join(packageRoot(), "dist", "console") } }),
   };
 }
@@ -160,9 +159,4 @@ function compilerOf({ foundations: { schemas, config, scheduler } }: Core) {
       scheduler.computeSlices("documents", compileRuleSlices(document, options)),
     machineConfig: (program: Program) => program.chart,
   };
-}
-
-/** Access control is not built yet, and a service that only seems protected is worse than one that does not start. */
-function refuseAccessControl({ auth }: Config): void {
-  if (auth.kind !== "off") throw new ConfigError(["SAGA_AUTH must be off: this build has no access control"]);
 }

@@ -2,7 +2,6 @@
 // strings, numbers, URLs); the settings themselves are defined in index.ts.
 import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
-import { parseJson } from "../json-text.js";
 import { DatabaseUrlError, parseDatabaseUrl, withPlaceOf } from "./database-url.js";
 
 export type Env = Readonly<Record<string, string | undefined>>;
@@ -123,15 +122,10 @@ export class Environment {
     return invalid.length === 0 ? items : undefined;
   }
 
-  json(name: string): unknown {
-    const text = this.text(name);
-    if (text === undefined) return undefined;
-    try {
-      return parseJson(text);
-    } catch {
-      this.problem(name, "must be JSON");
-      return undefined;
-    }
+  /** A name of an earlier release is refused: what it promised would be missing silently. The sentence names its successor. */
+  retired(name: string, sentence: string): void {
+    const set = [name, `${name}_FILE`].filter((each) => Object.hasOwn(this.env, each) && this.env[each]);
+    for (const each of set) this.problem(each, sentence);
   }
 
   problem(name: string, sentence: string): void {

@@ -3,14 +3,14 @@
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import { inspect } from "node:util";
-import { type AuthConfig, readAuth } from "./auth.js";
+import { type AccessMode, openness, readAccess } from "./access.js";
 import { type Capacity, readCapacity } from "./capacity.js";
 import { printableDatabaseUrl } from "./database-url.js";
 import { type Env, Environment } from "./environment.js";
 import { type Limits, readLimits } from "./limits.js";
 import { readStartupProvider, type StartupProviderConfig } from "./startup-variables.js";
 
-export type { ApiKey, AuthConfig, Role } from "./auth.js";
+export { type AccessMode, isLoopback } from "./access.js";
 export type { Capacity } from "./capacity.js";
 export { type DatabaseAddress, type DatabaseTls, parseDatabaseUrl } from "./database-url.js";
 export type { Env } from "./environment.js";
@@ -21,7 +21,7 @@ export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "
 
 /** Each member names its setting and, in parentheses, the default. Members without a default are absent unless set. */
 export interface Config {
-  /** `HOST` (127.0.0.1). */
+  /** `HOST` (127.0.0.1). Loopback, or `SAGA_INSECURE` is on. */
   readonly host: string;
   /** `HTTP_PORT` (8080). 0: any free port. */
   readonly httpPort: number;
@@ -77,14 +77,14 @@ export interface Config {
   readonly retentionDays?: number;
   /** `SAGA_EVENT_RETENTION_DAYS` (30). */
   readonly eventRetentionDays: number;
-  /** `SAGA_AUTH` (off) and the `SAGA_AUTH_` settings. */
-  readonly auth: AuthConfig;
+  /** `SAGA_AUTH` (off). */
+  readonly auth: AccessMode;
   /** `SAGA_CONSOLE` (on). The web pages at `/console`. */
   readonly console: boolean;
   /** `SAGA_INSPECT` (on). Runs can be inspected. */
   readonly inspect: boolean;
-  /** `SAGA_INSPECT_UI` (https://stately.ai/inspect). The page of the Stately inspector. */
-  readonly inspectUi: string;
+  /** `SAGA_INSPECT_UI`. The page of the Stately inspector, which gets the data of the runs that it shows. Absent: there is none. */
+  readonly inspectUi?: string;
   /** `LOG_LEVEL` (info). */
   readonly logLevel: (typeof LOG_LEVELS)[number];
   /** The `SAGA_LIMIT_` settings. */
@@ -119,8 +119,7 @@ export function loadConfig(env: Env = process.env): { config: Config; warnings: 
     .unknownNames("SAGA_")
     .map((name) => `${name} is not a setting of this service and has no effect`);
   if (environment.problems.length > 0) throw new ConfigError(environment.problems);
-  if (config.auth.kind === "off")
-    warnings.push("SAGA_AUTH is off: anyone who can reach this service can do everything");
+  warnings.push(openness(config));
   return { config: sealed(config), warnings };
 }
 
@@ -140,6 +139,7 @@ function readAddresses(environment: Environment) {
   const publicUrl = environment.url("SAGA_PUBLIC_URL", ["http", "https"]) ?? defaultPublicUrl(host, httpPort);
   return {
     ...{ host, httpPort, grpcPort, publicUrl: publicUrl.replace(/\/+$/, "") },
+    auth: readAccess(environment, host),
     httpKeepaliveMs: environment.integer("SAGA_HTTP_KEEPALIVE_MS", { min: 1_000, max: 86_400_000 }) ?? KEPT_FOR_MS,
     grpcKeepalive: {
       afterMs: environment.integer("SAGA_GRPC_KEEPALIVE_MS", KEEPALIVE) ?? 10_000,
@@ -199,10 +199,9 @@ function readRest(environment: Environment) {
     signingSecret: environment.text("SAGA_SIGNING_SECRET"),
     retentionDays: environment.integer("SAGA_RETENTION_DAYS", { min: 1, max: 36_500 }),
     eventRetentionDays: environment.integer("SAGA_EVENT_RETENTION_DAYS", { min: 1, max: 36_500 }) ?? 30,
-    auth: readAuth(environment),
     console: environment.flag("SAGA_CONSOLE") ?? true,
     inspect: environment.flag("SAGA_INSPECT") ?? true,
-    inspectUi: environment.url("SAGA_INSPECT_UI", ["http", "https"]) ?? "https://stately.ai/inspect",
+    inspectUi: environment.url("SAGA_INSPECT_UI", ["http", "https"]),
     logLevel: environment.choice("LOG_LEVEL", LOG_LEVELS) ?? "info",
     limits: readLimits(environment),
     capacity: readCapacity(environment),
@@ -241,7 +240,6 @@ function redacted(config: Config): Record<string, unknown> {
     startupProvider: config.startupProvider && { ...config.startupProvider, url: url(config.startupProvider.url) },
     busKeys: config.busKeys && REDACTED,
     signingSecret: config.signingSecret && REDACTED,
-    auth: config.auth.kind === "off" ? config.auth : { kind: config.auth.kind, credentials: REDACTED },
   };
 }
 

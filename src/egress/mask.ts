@@ -3,8 +3,11 @@
 import type { Json } from "../../machines/index.js";
 
 const MASKED = "[secret]";
-/** A part of a header that is shorter is likely to occur by chance. */
-const SHORTEST_PART = 8;
+/**
+ * Characters of a secret. A definition can make a server send back all guesses of a shorter one, and sees in the masked response which
+ * of them is the secret.
+ */
+export const SHORTEST_SECRET = 16;
 
 /** Undefined: nothing is hidden. */
 interface Patterns {
@@ -57,7 +60,7 @@ function patternsOf(needles: readonly string[]): Patterns {
 /** The value, and its part after the space: a server may echo the second part of `Basic eA==` alone. */
 function withCredentials(value: string): string[] {
   const part = value.slice(value.indexOf(" ") + 1);
-  return part === value || part.length < SHORTEST_PART ? [value] : [value, part];
+  return part === value || part.length < SHORTEST_SECRET ? [value] : [value, part];
 }
 
 /** The longest first, so that no rest of it is left. */

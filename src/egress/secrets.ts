@@ -1,9 +1,9 @@
 // The secrets that steps name by `secret_ref`, read once at start from a file. A value is used for a header or a signature, to the
 // hosts that it is meant for, and for nothing else: it appears in no log, error, audit row or stored call.
 import { readFileSync, statSync } from "node:fs";
-import { ConfigError } from "../config/index.js";
+import { ConfigError, isLoopback } from "../config/index.js";
 import { parseJson } from "../json-text.js";
-import { Mask } from "./mask.js";
+import { Mask, SHORTEST_SECRET } from "./mask.js";
 import { keyOf } from "./signature.js";
 import { readSigning, type Signing, WEBHOOK } from "./signing.js";
 
@@ -45,18 +45,30 @@ const OTHERS = 0o006;
 
 /**
  * `secretsFile` is a JSON object: {"<name>": "text"} or {"<name>": {"value", "hosts"?, "use"?, "header"?}}. A value is sent as
- * `Authorization: Bearer value`, or unchanged if it names its scheme or has a header of its own. Throws ConfigError with the file
- * and every problem in it, or with the signing secret.
+ * `Authorization: Bearer value`, or unchanged if it names its scheme or has a header of its own. Throws ConfigError with every problem.
  */
 export function readSecrets(settings: { readonly secretsFile?: string; readonly signingSecret?: string }): Secrets {
   const { secretsFile: file, signingSecret } = settings;
   const mask = new Mask();
-  const signing = readSigning(signingSecret, (values) => mask.hide(values));
-  const secrets = file === undefined ? new Map<string, Secret>() : secretsOf(file);
+  const problems: string[] = [];
+  const signing = collecting(problems, () => readSigning(signingSecret, (values) => mask.hide(values)));
+  const secrets = file === undefined ? new Map<string, Secret>() : secretsOf(file, problems);
+  if (!signing || problems.length > 0) throw new ConfigError(problems);
   mask.hide([...secrets.values()].map(({ value }) => value));
   const unbound = [...secrets].filter(([, { hosts }]) => !hosts).map(([name]) => withoutHosts(name));
   const gap = signing.gap(WEBHOOK);
   return { get: (name) => secrets.get(name), signing, mask, warnings: gap === undefined ? unbound : [...unbound, gap] };
+}
+
+/** Undefined: it had problems, which are among `problems` now. */
+function collecting<T>(problems: string[], read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    problems.push(...error.problems);
+    return undefined;
+  }
 }
 
 function withoutHosts(name: string): string {
@@ -67,27 +79,28 @@ function withoutHosts(name: string): string {
 export function secretMisuse(name: string, secret: Secret, use: SecretUse, url: string): string | undefined {
   if (secret.use !== undefined && secret.use !== use)
     return use === "signing" ? `the secret ${name} is not for signing` : `the secret ${name} is for signing only`;
-  const host =
-    URL.parse(url)
-      ?.hostname.replace(/\.$/, "")
-      .replace(/^\[|\]$/g, "") ?? "";
-  if (!secret.hosts || secret.hosts.some((each) => isHost(each, host))) return undefined;
-  return `the secret ${name} may not be sent to ${host}`;
+  const to = URL.parse(url);
+  const host = to?.hostname.replace(/\.$/, "").replace(/^\[|\]$/g, "") ?? "";
+  if (secret.hosts && !secret.hosts.some((each) => isHost(each, host)))
+    return `the secret ${name} may not be sent to ${host}`;
+  // Anyone on the way could read it, or what it signs.
+  if (to?.protocol === "http:" && !isLoopback(host))
+    return `the secret ${name} is used with https only, or with http on loopback, and not with http to ${host}`;
+  return undefined;
 }
 
 function isHost(listed: string, host: string): boolean {
   return listed.startsWith("*.") ? host.endsWith(listed.slice(1)) : listed === host;
 }
 
-function secretsOf(file: string): Map<string, Secret> {
+/** Adds the problems of the file to the others. */
+function secretsOf(file: string, problems: string[]): Map<string, Secret> {
   const secrets = new Map<string, Secret>();
-  const problems: string[] = [];
   for (const [name, entry] of Object.entries(parsed(file))) {
     const secret = secretOf(entry);
     if (typeof secret === "string") problems.push(`${file}: ${name}: ${secret}`);
     else secrets.set(name, secret);
   }
-  if (problems.length > 0) throw new ConfigError(problems);
   return secrets;
 }
 
@@ -103,11 +116,21 @@ function secretOf(entry: unknown): Secret | string {
   if (hosts !== undefined && !areHosts(hosts))
     return "its hosts must be a list of host names, such as api.example or *.example";
   if (keyOf(value) === undefined) return "whsec_ must be followed by Base64";
+  const namesScheme = use !== "signing" && (header ?? "authorization").toLowerCase() === "authorization";
+  if (isShort(value, namesScheme)) return `its value ${TOO_SHORT}`;
   return {
     ...{ header: (header ?? "authorization").toLowerCase(), line: lineOf(value, header, use), value },
     ...(use !== undefined && { use }),
     ...(hosts !== undefined && { hosts: hosts.map((host) => host.toLowerCase()) }),
   };
+}
+
+const TOO_SHORT = `must have at least ${SHORTEST_SECRET} characters, without a scheme or whsec_ in front of them: shorter ones can be guessed`;
+
+/** Of a signing key and of a header that may name its scheme, what is not known to everyone counts. */
+function isShort(value: string, namesScheme: boolean): boolean {
+  const prefix = value.startsWith("whsec_") ? "whsec_".length : namesScheme ? value.indexOf(" ") + 1 : 0;
+  return value.length - prefix < SHORTEST_SECRET;
 }
 
 /** `Basic eA==` names its scheme. */

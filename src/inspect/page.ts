@@ -1,5 +1,6 @@
 // The page that shows a run in the Stately inspector: a frame with the inspector, and a script that hands it the frames of our WebSocket.
 // It connects when the inspector says that it is there, and otherwise leads to the console. What is written here is all that the page may load or run.
+// Without an inspector it says how to set one, and loads and runs nothing.
 import { createHash } from "node:crypto";
 import type { InspectedRun } from "../store/lists/inspected-runs.js";
 
@@ -10,8 +11,8 @@ export interface Page {
 }
 
 export interface Shown {
-  /** The page of the inspector. */
-  readonly ui: string;
+  /** The page of the inspector. Absent: the operator has named none, and no run may go to another host. */
+  readonly ui?: string;
   /** The console is there, too: it shows the run if the inspector does not. */
   readonly console: boolean;
 }
@@ -59,25 +60,48 @@ setTimeout(() => {
 
 const hashOf = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
-export function inspectPage(run: InspectedRun, shown: Shown): Page {
+export function inspectPage(run: InspectedRun, { ui, console }: Shown): Page {
+  const instead = console ? `/console/runs/${run.id}` : undefined;
+  const ofInspector =
+    ui === undefined ? [] : [`script-src ${hashOf(SCRIPT)}`, `frame-src ${new URL(ui).origin}`, "connect-src 'self'"];
   const policy = [
     "default-src 'none'",
-    `script-src ${hashOf(SCRIPT)}`,
     `style-src ${hashOf(STYLE)}`,
-    `frame-src ${new URL(shown.ui).origin}`,
-    "connect-src 'self'",
+    ...ofInspector,
     "base-uri 'none'",
     "form-action 'none'",
     "frame-ancestors 'none'",
   ];
-  return { html: htmlOf(run, shown), policy: policy.join("; ") };
+  const html = ui === undefined ? pageWithout(run, instead) : pageWith(ui, run, instead);
+  return { html, policy: policy.join("; ") };
 }
 
-function htmlOf(run: InspectedRun, shown: Shown): string {
-  const { id, workflowId } = run;
-  const { origin } = new URL(shown.ui);
-  const instead = shown.console ? `/console/runs/${id}` : undefined;
+/** The inspector, and what to do if it does not appear. */
+function pageWith(ui: string, run: InspectedRun, instead: string | undefined): string {
   const waiting = instead ? ` Without an answer in ${PATIENCE_S} s this page leads to the console.` : "";
+  const head = `<p id="state" role="status">Waiting for the inspector.${waiting}</p>
+<p>The inspector is a page of ${escaped(new URL(ui).origin)}. If it does not appear below, this browser cannot reach it: check the network, or set
+<code>SAGA_INSPECT_UI</code> to an inspector that it can reach. The run without it: ${linksOf(run, instead)}.</p>`;
+  const below = `<iframe id="inspector" title="Stately inspector" src="${escaped(ui)}" referrerpolicy="no-referrer"
+ sandbox="allow-scripts allow-same-origin allow-popups allow-forms"></iframe>
+<script>${SCRIPT}</script>`;
+  return htmlOf(run, { data: instead ? ` data-instead="${instead}"` : "", head, below });
+}
+
+function pageWithout(run: InspectedRun, instead: string | undefined): string {
+  const head = `<p>This service has no inspector. To show runs in one, set <code>SAGA_INSPECT_UI</code> to the address of a Stately inspector: the data of the runs
+that are shown then goes to its host. The run without it: ${linksOf(run, instead)}.</p>`;
+  return htmlOf(run, { data: "", head, below: "" });
+}
+
+interface Parts {
+  /** Further attributes of the body. */
+  readonly data: string;
+  readonly head: string;
+  readonly below: string;
+}
+
+function htmlOf({ id, workflowId }: InspectedRun, { data, head, below }: Parts): string {
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -86,16 +110,12 @@ function htmlOf(run: InspectedRun, shown: Shown): string {
 <title>Run ${id}</title>
 <style>${STYLE}</style>
 </head>
-<body data-run="${id}"${instead ? ` data-instead="${instead}"` : ""}>
+<body data-run="${id}"${data}>
 <header>
 <h1>${escaped(workflowId)}, run ${id}</h1>
-<p id="state" role="status">Waiting for the inspector.${waiting}</p>
-<p>The inspector is a page of ${escaped(origin)}. If it does not appear below, this browser cannot reach it: check the network, or set
-<code>SAGA_INSPECT_UI</code> to an inspector that it can reach. The run without it: ${linksOf(run, instead)}.</p>
+${head}
 </header>
-<iframe id="inspector" title="Stately inspector" src="${escaped(shown.ui)}" referrerpolicy="no-referrer"
- sandbox="allow-scripts allow-same-origin allow-popups allow-forms"></iframe>
-<script>${SCRIPT}</script>
+${below}
 </body>
 </html>
 `;

@@ -84,6 +84,12 @@ describe("the nodes of the cluster", () => {
   });
 });
 
+describe("access control", () => {
+  it("is off, and the cluster says so", async () => {
+    expect((await cluster()).access).toBe("off");
+  });
+});
+
 describe("the backlog", () => {
   it("has what is due, and for how long the oldest has been", async () => {
     expect((await cluster()).backlog).toEqual({ wakes_due: 0, inbox: 0, outbox: 0, waiting_for_workers: 0 });

@@ -65,6 +65,20 @@ describe("the console", () => {
     }
   });
 
+  it("says in its page that the service has an inspector, only where it has one", async () => {
+    const page = readFileSync(join(FOLDER, "index.html"), "utf8");
+    const withOne = await otherApi(
+      rig,
+      {},
+      { config: { console: { folder: FOLDER }, inspector: { ui: "https://i" } } },
+    );
+    onTestFinished(() => withOne.close());
+    const { body, headers } = await withOne.inject({ url: "/console", headers: { host: "localhost" } });
+    expect(body).toBe(page.replace('<div id="console"', '<div id="console" data-inspector'));
+    expect(body).not.toBe(page);
+    expect(headers.etag).not.toBe((await get("/console")).headers.etag);
+  });
+
   it("has files that a browser keeps, compressed for those who take that", async () => {
     const plain = await get(`/console/assets/${script}`);
     const packed = await get(`/console/assets/${script}`, { "accept-encoding": "gzip, deflate" });

@@ -121,6 +121,29 @@ describe("the most inspections of a node", () => {
   });
 });
 
+describe("the page of an inspection", () => {
+  const page = async (inspector: { ui?: string }) => {
+    const app = await otherApi(rig, {}, { config: { inspector } });
+    onTestFinished(() => app.close());
+    const { statusCode, headers, body } = await app.inject({
+      ...{ url: `/inspect/${await aRun()}`, headers: { host: "localhost" } },
+    });
+    expect(statusCode).toBe(200);
+    return { policy: String(headers["content-security-policy"]), body };
+  };
+
+  it("lets nothing reach another host unless SAGA_INSPECT_UI names it, and the WebSocket stays", async () => {
+    const without = await page({});
+    expect(`${without.policy} ${without.body}`).not.toMatch(/https?:|frame-src|script-src/);
+    expect(without.body).toContain("SAGA_INSPECT_UI");
+    const named = await page({ ui: "https://inspector.example/view" });
+    expect(named.policy).toContain("frame-src https://inspector.example;");
+    const runId = await aRun();
+    await appendEvents(rig, runId, [{ type: "saga.started" }]);
+    await viewer(runId).has(1);
+  });
+});
+
 describe("a service with SAGA_INSPECT=off", () => {
   it("has no such route", async () => {
     const app = await otherApi(rig, {}, { config: { inspector: undefined } as never });

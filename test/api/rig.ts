@@ -186,8 +186,9 @@ function depsOf(
       ...(amqp && { amqpUrl: "amqp://localhost" }),
       limits: { bodyBytes: 2 * 1024 * 1024, outputBytes: 1024 * 1024 },
       keepAliveMs: 60_000,
+      auth: "off",
       access: LOOPBACK,
-      inspector: { ui: "https://stately.ai/inspect" },
+      inspector: {},
     },
     ...{ starter, runs, canceller: runs },
     catalog: {

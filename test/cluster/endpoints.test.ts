@@ -511,14 +511,6 @@ describe.each(Object.entries(TABLE))("%s", (_endpoint, rows) => {
   });
 });
 
-describe("access control", () => {
-  it("is not built yet: a service that would only seem protected does not start", async () => {
-    const { config } = loadConfig({ SAGA_AUTH: "jwt", SAGA_AUTH_JWT_SECRET: "s".repeat(32) });
-    const start = startNode({ config, databaseUrl: database.url, log: silentLog });
-    await expect(start).rejects.toThrow("this build has no access control");
-  });
-});
-
 describe("the OpenAPI document", () => {
   it("has no operation that was not called here", () => {
     expect(documented().operations.filter((name) => !called.has(name))).toEqual([]);

@@ -39,8 +39,10 @@ async function warningsWith(secrets: string, mode = 0o600): Promise<string[]> {
 
 describe("a node that starts with secrets", () => {
   it("warns in its log about each that has no hosts, by its name and without its value", async () => {
-    const bound = { value: "hunter1", hosts: ["api.example"] };
-    const warnings = await warningsWith(JSON.stringify({ bare: "hunter2", object: { value: "hunter3" }, bound }));
+    const bound = { value: "hunter1-of-api.example", hosts: ["api.example"] };
+    const warnings = await warningsWith(
+      JSON.stringify({ bare: "hunter2-of-everyone", object: { value: "hunter3-of-everyone" }, bound }),
+    );
     expect(warnings).toEqual([
       expect.stringMatching(/^the secret bare has no hosts: every workflow can send it anywhere/),
       expect.stringMatching(/^the secret object has no hosts/),

@@ -41,6 +41,31 @@ describe("a start", () => {
     ]);
   });
 
+  it("beyond loopback ends with one problem that names SAGA_AUTH and SAGA_INSECURE", async () => {
+    const service = await createService({ DATABASE_URL: database.url, SAGA_WORKERS: "1", HOST: "0.0.0.0" });
+    await service.start({ ready: false });
+    expect(await service.exit()).toBe(1);
+    const [first, problem, ...others] = service.log;
+    expect(first).toBe("The configuration has 1 problem(s):");
+    expect(problem).toMatch(/^ {2}- HOST is beyond loopback.*SAGA_AUTH can only be off.*SAGA_INSECURE=1/);
+    expect(others).toEqual([]);
+  });
+
+  it.each(["1", "2"])(
+    "beyond loopback with SAGA_INSECURE=1 and %s node(s) serves there, with one warning",
+    async (nodes) => {
+      const env = { DATABASE_URL: database.url, SAGA_WORKERS: nodes, HOST: "0.0.0.0", SAGA_INSECURE: "1" };
+      const service = await (await createService(env)).start();
+      const warnings = service.log.filter((line) => line.startsWith('{"level":"warn"'));
+      expect(warnings).toEqual([
+        expect.stringContaining("SAGA_INSECURE is on: anyone who can reach this service at 0.0.0.0"),
+      ]);
+      const cluster = (await (await fetch(`${service.url}/api/v1/cluster`)).json()) as { access: string };
+      expect(cluster.access).toBe("off");
+      expect(await service.stop()).toBe(0);
+    },
+  );
+
   it.each(["1", "2"])("with %s node(s) on a database of an unpublished build ends with one sentence", async (nodes) => {
     const unpublished = await createTestDatabase({ max: 1, migrated: false });
     await unpublished.sql.unsafe(`create schema drizzle;

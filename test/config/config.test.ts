@@ -36,17 +36,16 @@ describe("defaults", () => {
       publicUrl: "http://127.0.0.1:8080",
       dataDir: join(process.cwd(), ".saga"),
       stepsPerCommit: 64,
-      auth: { kind: "off" },
+      auth: "off",
       console: true,
       inspect: true,
-      inspectUi: "https://stately.ai/inspect",
       logLevel: "info",
       limits: { bodyBytes: 2_097_152, steps: 1000, entries: 100_000 },
       allowedHosts: [],
       allowedOrigins: [],
     });
     expect(config.workers).toBeGreaterThanOrEqual(1);
-    for (const absent of ["databaseUrl", "redisUrl", "amqpUrl", "workerAllow"])
+    for (const absent of ["databaseUrl", "redisUrl", "amqpUrl", "workerAllow", "inspectUi"])
       expect(config).not.toHaveProperty(absent);
   });
 
@@ -57,8 +56,7 @@ describe("defaults", () => {
   });
 
   it("an open service is warned about", () => {
-    expect(loadConfig({}).warnings.join()).toContain("SAGA_AUTH is off");
-    expect(loadConfig({ SAGA_AUTH: "jwt", SAGA_AUTH_JWT_SECRET: "x".repeat(32) }).warnings).toEqual([]);
+    expect(loadConfig({}).warnings).toEqual(["SAGA_AUTH is off: anyone who can reach this service can do everything"]);
   });
 });
 
@@ -68,7 +66,7 @@ describe("settings", () => {
       { HTTP_PORT: "0", GRPC_PORT: "0" },
       { httpPort: 0, grpcPort: 0 },
     ],
-    [{ HOST: "0.0.0.0", HTTP_PORT: "81" }, { publicUrl: "http://127.0.0.1:81" }],
+    [{ HOST: "0.0.0.0", SAGA_INSECURE: "1", HTTP_PORT: "81" }, { publicUrl: "http://127.0.0.1:81" }],
     [{ HOST: "::1" }, { publicUrl: "http://[::1]:8080" }],
     [{ SAGA_PUBLIC_URL: "https://saga.example/base/" }, { publicUrl: "https://saga.example/base" }],
     [{ SAGA_DATA_DIR: "/var/lib/saga" }, { dataDir: "/var/lib/saga" }],
@@ -136,12 +134,56 @@ describe("settings", () => {
       { SAGA_LIMIT_STEPS: "5", LOG_LEVEL: "debug" },
       { limits: { steps: 5, branches: 100 }, logLevel: "debug" },
     ],
-    [
-      { SAGA_AUTH: "api_key", SAGA_AUTH_API_KEYS: '[{"key":"0123456789abcdef","role":"admin","tenant_id":"t"}]' },
-      { auth: { kind: "api_key", keys: [{ key: "0123456789abcdef", role: "admin", tenantId: "t" }] } },
-    ],
   ])("%j", (env, expected) => {
     expect(loadConfig(env as unknown as Record<string, string>).config).toMatchObject(expected);
+  });
+});
+
+describe("a service without access control", () => {
+  it.each(["127.0.0.1", "127.9.9.9", "::1", "0:0:0:0:0:0:0:1", "::ffff:127.0.0.1", "localhost", "LOCALHOST."])(
+    "listens on %s: that is loopback",
+    (host) => {
+      const { config, warnings } = loadConfig({ HOST: host, SAGA_AUTH: "off" });
+      expect([config.host, config.auth, warnings.length]).toEqual([host, "off", 1]);
+    },
+  );
+
+  it.each(["0.0.0.0", "::", "10.0.0.1", "128.0.0.1", "::2", "::ffff:10.0.0.1", "127.1", "saga", "localhost.example"])(
+    "listens on %s, which is not, only where SAGA_INSECURE says so, with one warning",
+    (host) => {
+      const notSaid: Record<string, string>[] = [{}, { SAGA_INSECURE: "" }, { SAGA_INSECURE: "0" }];
+      for (const off of notSaid) {
+        const [problem, ...others] = problemsOf({ HOST: host, ...off });
+        expect(problem).toMatch(/^HOST is beyond loopback.*SAGA_AUTH can only be off.*SAGA_INSECURE=1/);
+        expect(others).toEqual([]);
+      }
+      const { config, warnings } = loadConfig({ HOST: host, SAGA_INSECURE: "1" });
+      expect([config.host, config.auth]).toEqual([host, "off"]);
+      expect(warnings).toEqual([
+        expect.stringContaining(`anyone who can reach this service at ${host} can do everything`),
+      ]);
+    },
+  );
+
+  it("is warned about web pages while it checks no Host", () => {
+    const warned = (env: Record<string, string>) =>
+      loadConfig({ HOST: "0.0.0.0", SAGA_INSECURE: "1", ...env }).warnings;
+    expect(warned({}).join()).toContain("so can a web page in their browsers until SAGA_ALLOWED_HOSTS is set");
+    expect(warned({ SAGA_ALLOWED_HOSTS: "saga" }).join()).not.toContain("web page");
+  });
+
+  it.each([
+    ["SAGA_AUTH_API_KEYS", /makes API keys with saga key create and POST \/api\/v1\/api_keys$/],
+    ["SAGA_AUTH_JWT_SECRET", /SAGA_AUTH_JWKS_URL or SAGA_AUTH_JWKS_FILE$/],
+    ["SAGA_AUTH_JWT_PUBLIC_KEY", /SAGA_AUTH_JWKS_URL or SAGA_AUTH_JWKS_FILE$/],
+  ])("refuses %s of earlier releases, names its successor and shows no value", (name, successor) => {
+    for (const set of [name, `${name}_FILE`]) {
+      const problems = problemsOf({ [set]: "hunter2" });
+      expect(problems).toEqual([expect.stringMatching(successor)]);
+      expect(problems[0]).toMatch(new RegExp(`^${set} is no setting any more: remove it`));
+      expect(problems.join()).not.toContain("hunter2");
+    }
+    expect(problemsOf({ [name]: "" })).toEqual([]);
   });
 });
 
@@ -204,14 +246,9 @@ describe("problems", () => {
     ],
     [{ SAGA_ALLOWED_ORIGINS: "*" }, "SAGA_ALLOWED_ORIGINS"],
     [{ SAGA_ALLOWED_ORIGINS: "null" }, "SAGA_ALLOWED_ORIGINS"],
-    [{ SAGA_AUTH: "basic" }, "SAGA_AUTH must be one of"],
-    [{ SAGA_AUTH: "jwt" }, "SAGA_AUTH is jwt: it requires"],
-    [{ SAGA_AUTH: "jwt", SAGA_AUTH_JWT_SECRET: "short" }, "SAGA_AUTH_JWT_SECRET must have at least 32"],
-    [{ SAGA_AUTH: "jwt", SAGA_AUTH_JWT_PUBLIC_KEY: "nonsense" }, "must be a PEM public key"],
-    [{ SAGA_AUTH: "api_key" }, "SAGA_AUTH_API_KEYS is missing"],
-    [{ SAGA_AUTH: "api_key", SAGA_AUTH_API_KEYS: "[" }, "SAGA_AUTH_API_KEYS must be JSON"],
-    [{ SAGA_AUTH: "api_key", SAGA_AUTH_API_KEYS: "[]" }, "SAGA_AUTH_API_KEYS must be a list"],
-    [{ SAGA_AUTH_API_KEYS: '[{"key":"0123456789abcdef","role":"king"}]' }, "SAGA_AUTH_API_KEYS must be a list"],
+    [{ SAGA_AUTH: "jwt" }, "SAGA_AUTH must be off: this build has no access control"],
+    [{ SAGA_AUTH: "api_key,jwt" }, "SAGA_AUTH must be off: this build has no access control"],
+    [{ SAGA_INSECURE: "maybe" }, "SAGA_INSECURE must be on or off"],
   ])("%j", (env, sentence) => {
     expect(problemsOf(env as unknown as Record<string, string>).join("\n")).toContain(sentence);
   });
@@ -224,7 +261,7 @@ describe("problems", () => {
   });
 
   it("values stay out of them", () => {
-    const env = { DATABASE_URL: "pg://u:hunter2@x", SAGA_AUTH_API_KEYS: '[{"key":"hunter2"}]', SAGA_AUTH: "api_key" };
+    const env = { DATABASE_URL: "pg://u:hunter2@x", SAGA_AUTH: "hunter2" };
     expect(problemsOf(env).join()).not.toContain("hunter2");
   });
 
@@ -243,14 +280,11 @@ describe("what is loaded", () => {
     REDIS_URL: "redis://:hunter2@r",
     AMQP_URL: "amqp://u:hunter2@q",
     SAGA_SIGNING_SECRET: "hunter2",
-    SAGA_AUTH: "jwt",
-    SAGA_AUTH_JWT_SECRET: "hunter2".repeat(5),
   };
 
   it("is frozen all the way down", () => {
     const { config } = loadConfig(env);
-    for (const part of [config, config.limits, config.auth, config.egressAllow])
-      expect(Object.isFrozen(part)).toBe(true);
+    for (const part of [config, config.limits, config.egressAllow]) expect(Object.isFrozen(part)).toBe(true);
   });
 
   it("shows no secret when printed, and still has them", () => {

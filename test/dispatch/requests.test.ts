@@ -127,6 +127,18 @@ describe("a request", () => {
     expect(site.asked.at(-1)?.headers.authorization).toBe("Bearer tok3n");
   });
 
+  it("is not made with a secret over http beyond loopback", async () => {
+    const key = { header: "x-api-key", line: "s3cr3t-value-of-16", value: "s3cr3t-value-of-16" };
+    const node = open({ secrets: secretsOf({ key }) });
+    const to = site.url.replace("127.0.0.1", "shop.example");
+    expect(await failure({ url: to, secretRef: "key" }, {}, node)).toMatchObject({
+      code: "http_network",
+      message: "the secret key is used with https only, or with http on loopback, and not with http to shop.example",
+      ...{ retryable: false, outcomeUnknown: false },
+    });
+    expect(site.asked).toEqual([]);
+  });
+
   it("brings back no secret that its response contains", async () => {
     const token = { header: "authorization", line: "Bearer tok3n/1", value: "tok3n/1" };
     const other = { header: "x-key", line: "an0ther-one", value: "an0ther-one" };

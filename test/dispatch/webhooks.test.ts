@@ -38,8 +38,13 @@ afterEach(async () => {
 });
 afterAll(() => database.drop());
 
+/** Any name is one of this machine. */
+const guard = new Guard({
+  ...{ admits: publicOrListed(["127.0.0.1"]), connectMs: 1_000 },
+  resolve: async () => [{ address: "127.0.0.1", family: 4 }],
+});
+
 function open(limits: Partial<CourierLimits> = {}, secrets: Secrets = secretsOf()): WebhookCourier {
-  const guard = new Guard({ admits: publicOrListed(["127.0.0.1"]), connectMs: 1_000 });
   const courier = new WebhookCourier({
     ...{ sql: database.sql, log: silentLog, metrics, guard, secrets, now: () => Date.now(), limits },
   });
@@ -174,6 +179,17 @@ describe("a webhook", { tags: "short" }, () => {
     for (const id of ids) courier.carry(id);
     for (const id of ids) await putOff(id);
     expect(site.asked).toEqual([]);
+  });
+
+  it("is not sent over http beyond loopback with a secret", async () => {
+    const own = { header: "authorization", line: "", value: "a secret that is plain text" };
+    const url = site.url.replace("127.0.0.1", "hooks.example");
+    const courier = open({}, secretsOf({ own }, WHSEC));
+    const [id, unnamed] = [await post({ secret_ref: "own", url }), await post({ url })];
+    for (const each of [id, unnamed]) courier.carry(each);
+    await putOff(id);
+    await gone(unnamed);
+    expect(site.asked.map(({ headers }) => headers["webhook-id"])).toEqual([unnamed]);
   });
 
   it("is not sent unsigned when its secret is missing", async () => {

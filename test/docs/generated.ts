@@ -16,10 +16,11 @@ export async function openApiDocument(): Promise<unknown> {
   const absent = {} as never;
   const app = await buildApi({
     config: {
+      auth: "off",
       limits: { bodyBytes: 2 * 1024 * 1024, outputBytes: 1024 * 1024 },
       keepAliveMs: 60_000,
       access: { host: "127.0.0.1", publicUrl: "http://127.0.0.1", allowedHosts: [], allowedOrigins: [] },
-      inspector: { ui: "https://stately.ai/inspect" },
+      inspector: {},
     },
     starter: absent,
     runs: absent,

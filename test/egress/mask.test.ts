@@ -2,7 +2,13 @@
 import { describe, expect, it } from "vitest";
 import { Mask } from "../../src/egress/mask.js";
 
-const mask = new Mask(["tok3n/with+chars", "Basic dXNlcjpwYXNz", "tok3n", "schlüssel"]);
+const mask = new Mask([
+  "tok3n/with+chars",
+  "Basic dXNlcjpwYXNzd29y",
+  "tok3n",
+  "schlüssel",
+  "a-long-prefix of-15-character",
+]);
 
 describe("a mask", () => {
   it("hides a secret in texts, names and nested values", () => {
@@ -19,7 +25,11 @@ describe("a mask", () => {
   });
 
   it("hides the credentials of a header without their scheme", () => {
-    expect(mask.json(["Basic dXNlcjpwYXNz", "token=dXNlcjpwYXNz"])).toEqual(["[secret]", "token=[secret]"]);
+    expect(mask.json(["Basic dXNlcjpwYXNzd29y", "token=dXNlcjpwYXNzd29y"])).toEqual(["[secret]", "token=[secret]"]);
+  });
+
+  it("does not hide a part of a secret that is short enough to be guessed", () => {
+    expect(mask.json(["a-long-prefix of-15-character", "of-15-character"])).toEqual(["[secret]", "of-15-character"]);
   });
 
   it("hides the longest of two that begin alike", () => {

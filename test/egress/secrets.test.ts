@@ -6,6 +6,12 @@ import { afterAll, describe, expect, it } from "vitest";
 import { ConfigError } from "../../src/config/index.js";
 import { readSecrets, type Secret, type SecretUse, secretMisuse } from "../../src/egress/secrets.js";
 
+const [ONE, TWO] = ["the-first-secret", "the-other-secret"];
+const BASIC = "Basic dXNlcjpwYXNzd29yZA==";
+const WHSEC = "whsec_c2VjcmV0c2VjcmV0";
+const TOO_SHORT =
+  "must have at least 16 characters, without a scheme or whsec_ in front of them: shorter ones can be guessed";
+
 const folder = mkdtempSync(join(tmpdir(), "saga-secrets-"));
 const secretsFile = join(folder, "secrets.json");
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -28,10 +34,12 @@ function problems(read: () => unknown): readonly string[] {
 
 describe("the secrets file", () => {
   it("has bearer tokens as text, and whole header values as objects", () => {
-    const secrets = read('{"a": "one", "b": {"value": "Basic eA=="}, "c": {"header": "X-Api-Key", "value": "two"}}');
-    expect(secrets.get("a")).toEqual({ header: "authorization", line: "Bearer one", value: "one" });
-    expect(secrets.get("b")).toEqual({ header: "authorization", line: "Basic eA==", value: "Basic eA==" });
-    expect(secrets.get("c")).toEqual({ header: "x-api-key", line: "two", value: "two" });
+    const secrets = read(
+      `{"a": "${ONE}", "b": {"value": "${BASIC}"}, "c": {"header": "X-Api-Key", "value": "${TWO}"}}`,
+    );
+    expect(secrets.get("a")).toEqual({ header: "authorization", line: `Bearer ${ONE}`, value: ONE });
+    expect(secrets.get("b")).toEqual({ header: "authorization", line: BASIC, value: BASIC });
+    expect(secrets.get("c")).toEqual({ header: "x-api-key", line: TWO, value: TWO });
     expect([secrets.get("d"), secrets.get("__proto__"), secrets.get("toString")]).toEqual([
       undefined,
       undefined,
@@ -41,30 +49,30 @@ describe("the secrets file", () => {
 
   it("a value has hosts and a use; one without hosts is warned about", () => {
     const secrets = read(
-      `{"a": {"value": "one", "hosts": ["API.example", "*.shop.example"], "use": "bearer"},
-        "b": {"value": "two", "hosts": ["api.example"]}, "c": {"value": "whsec_c2VjcmV0", "use": "signing"}, "d": "four"}`,
+      `{"a": {"value": "${ONE}", "hosts": ["API.example", "*.shop.example"], "use": "bearer"},
+        "b": {"value": "${TWO}", "hosts": ["api.example"]}, "c": {"value": "${WHSEC}", "use": "signing"}, "d": "four of four, and more"}`,
     );
     expect(secrets.get("a")).toEqual({
-      ...{ header: "authorization", line: "Bearer one", value: "one", use: "bearer" },
+      ...{ header: "authorization", line: `Bearer ${ONE}`, value: ONE, use: "bearer" },
       hosts: ["api.example", "*.shop.example"],
     });
-    expect(secrets.get("b")).toMatchObject({ line: "Bearer two", hosts: ["api.example"] });
+    expect(secrets.get("b")).toMatchObject({ line: `Bearer ${TWO}`, hosts: ["api.example"] });
     expect(secrets.warnings.map((text) => text.split(" ")[2])).toEqual(["c", "d"]);
     expect(secrets.warnings.join()).not.toMatch(/four|c2Vj/);
   });
 
   it("a secret goes to its hosts only, and is used for what it is for", () => {
     const secrets = read(
-      '{"a": {"value": "one", "hosts": ["api.example", "*.shop.example", "10.0.0.7"], "use": "bearer"}}',
+      `{"a": {"value": "${ONE}", "hosts": ["api.example", "*.shop.example", "10.0.0.7"], "use": "bearer"}}`,
     );
     const secret = secrets.get("a") as Secret;
     const misuse = (url: string, use: SecretUse = "bearer") => secretMisuse("a", secret, use, url);
     for (const url of [
       "https://api.example/x",
-      "http://API.EXAMPLE:8080",
+      "https://API.EXAMPLE:8080",
       "https://api.example.",
       "https://a.b.shop.example",
-      "http://10.0.0.7",
+      "https://10.0.0.7",
     ])
       expect([url, misuse(url)]).toEqual([url, undefined]);
     for (const host of ["evil.example", "xapi.example", "api.example.evil.example", "shop.example", "xshop.example"])
@@ -74,16 +82,32 @@ describe("the secrets file", () => {
     expect(misuse("https://api.example", "signing")).toBe("the secret a is not for signing");
   });
 
+  it("a secret goes over http to loopback only", () => {
+    const secret = read(`{"a": "${ONE}"}`).get("a") as Secret;
+    for (const use of ["bearer", "signing"] as const) {
+      const misuse = (url: string) => secretMisuse("a", secret, use, url);
+      for (const url of ["http://127.0.0.1:80/x", "http://127.9.9.9", "http://[::1]:8080", "http://LOCALHOST.:1"])
+        expect([url, misuse(url)]).toEqual([url, undefined]);
+      for (const host of ["api.example", "10.0.0.7", "localhost.example", "128.0.0.1", "0.0.0.0"]) {
+        expect(misuse(`HTTP://${host}:80/x`)).toBe(
+          `the secret a is used with https only, or with http on loopback, and not with http to ${host}`,
+        );
+        expect(misuse(`https://${host}`)).toBeUndefined();
+      }
+      expect(misuse("http://localhost@api.example")).toContain("not with http to api.example");
+    }
+  });
+
   it("a file that others can read or write is refused", () => {
     for (const mode of [0o644, 0o604, 0o602, 0o666]) {
-      read('{"a": "s3cr3t"}');
+      read('{"a": "s3cr3t-of-a-file"}');
       chmodSync(secretsFile, mode);
       expect(problems(() => readSecrets({ secretsFile }))).toEqual([
         `${secretsFile}: other users of this machine can read or write it; take that from them (chmod o-rw)`,
       ]);
     }
     chmodSync(secretsFile, 0o640);
-    expect(readSecrets({ secretsFile }).get("a")?.value).toBe("s3cr3t");
+    expect(readSecrets({ secretsFile }).get("a")?.value).toBe("s3cr3t-of-a-file");
     chmodSync(secretsFile, 0o600);
   });
 
@@ -121,6 +145,12 @@ describe("the secrets file", () => {
       ["a: it has both a use and a header: keep one"],
     ],
     ["a signing key that is none", '{"a": "whsec_s3cr3t!"}', ["a: whsec_ must be followed by Base64"]],
+    ["too short", '{"a": "s3cr3t-of-a-fil", "b": "s3cr3t-of-a-file"}', [`a: its value ${TOO_SHORT}`]],
+    [
+      "too short behind what everyone knows",
+      '{"a": "Bearer s3cr3t-of-a-fil", "b": {"header": "Authorization", "value": "Basic s3cr3t-of"}, "c": "whsec_s3cr3tofafil"}',
+      ["a", "b", "c"].map((name) => `${name}: its value ${TOO_SHORT}`),
+    ],
     [
       "several",
       '{"a": 7, "b": null}',
@@ -146,6 +176,17 @@ describe("the secrets file", () => {
     expect(problems(() => readSecrets({ secretsFile: missing }))).toEqual([`${missing}: cannot be read (ENOENT)`]);
     expect(problems(() => readSecrets({ signingSecret: "whsec_" }))).toEqual([
       "SAGA_SIGNING_SECRET must have Base64 after whsec_",
+    ]);
+    for (const signingSecret of ["fifteen letters", "whsec_c2VjcmV0"])
+      expect(problems(() => readSecrets({ signingSecret }))).toEqual([`SAGA_SIGNING_SECRET ${TOO_SHORT}`]);
+  });
+
+  it("that has problems is reported together with the signing secret", () => {
+    read('{"a": "s3cr3t-of-a-file"}');
+    writeFileSync(secretsFile, '{"a": "short", "b": "shorter"}');
+    expect(problems(() => readSecrets({ secretsFile, signingSecret: "short" }))).toEqual([
+      `SAGA_SIGNING_SECRET ${TOO_SHORT}`,
+      ...["a", "b"].map((name) => `${secretsFile}: ${name}: its value ${TOO_SHORT}`),
     ]);
   });
 });

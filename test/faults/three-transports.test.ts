@@ -60,6 +60,8 @@ class Books {
   }
 }
 
+const SIGNING = "a secret of the tests";
+
 describeWithRabbitMq("a saga over three transports", (url) => {
   it("is undone over all three, each effect once, with everything killed in flight", { timeout: 400_000 }, async () => {
     const database = await createTestDatabase({ max: 2 });
@@ -68,7 +70,7 @@ describeWithRabbitMq("a saga over three transports", (url) => {
       DATABASE_URL: database.url,
       AMQP_URL: broker.url,
       SAGA_WORKERS: "1",
-      SAGA_SIGNING_SECRET: JSON.stringify({ two: "a secret" }),
+      SAGA_SIGNING_SECRET: JSON.stringify({ two: SIGNING }),
     };
     const service = await (await createService(env)).start();
     const client = new Client(service.url);
@@ -91,7 +93,7 @@ describeWithRabbitMq("a saga over three transports", (url) => {
     // A new worker each time: whatever the former one had in memory is lost.
     const openHttp = async () => {
       const address = `http://127.0.0.1:${port}/`;
-      const worker = createHttpWorker({ ...common("two"), address, signingSecret: "a secret" });
+      const worker = createHttpWorker({ ...common("two"), address, signingSecret: SIGNING });
       app = fastify({ forceCloseConnections: true });
       app.register(worker.plugin);
       await app.listen({ host: "127.0.0.1", port });

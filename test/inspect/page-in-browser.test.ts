@@ -35,8 +35,8 @@ beforeAll(async () => {
 
 const addressOf = (app: FastifyInstance) => `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
 
-/** A service whose inspector is at the address. */
-async function serviceWith(ui: string, console?: { readonly folder: string }): Promise<string> {
+/** A service whose inspector is at the address, or that has none. */
+async function serviceWith(ui: string | undefined, console?: { readonly folder: string }): Promise<string> {
   const app = await otherApi(rig, {}, { config: { inspector: { ui }, console } as never });
   // The browser keeps connections, and this service never says that it is about to end.
   onTestFinished(async () => {
@@ -88,6 +88,27 @@ describeWithBrowser("the page of the inspector", () => {
     await page.waitForURL(`${origin}/console/runs/${runId}`);
     await page.locator("main h1").waitFor();
     expect(faults).toEqual([]);
+  });
+
+  it("asks no other host where the service has no inspector, says how to set one, and leads to the run", async () => {
+    const origin = await serviceWith(undefined, CONSOLE);
+    const { page, faults } = await openPage(origin, `/inspect/${runId}`, { colorScheme: "dark" });
+    await page.getByText("This service has no inspector").waitFor();
+    expect(await page.locator("iframe, script").count()).toBe(0);
+    expect(await seriousFindings(page)).toEqual([]);
+    await screenshot(page, "inspector-not-set");
+    await page.getByRole("link", { name: "console" }).click();
+    await page.waitForURL(`${origin}/console/runs/${runId}`);
+    await page.getByRole("link", { name: "JSON" }).waitFor();
+    expect(await page.getByRole("link", { name: "Stately inspector" }).count()).toBe(0);
+    expect(faults).toEqual([]);
+  });
+
+  it("is linked by the page of the run where the service has an inspector", async () => {
+    const ui = await playedInspector();
+    const { page } = await openPage(await serviceWith(ui, CONSOLE), `/console/runs/${runId}`, { allowed: [ui] });
+    await page.getByRole("link", { name: "Stately inspector" }).click();
+    await page.getByRole("status").getByText("Connected").waitFor();
   });
 
   it("says what to do when there is no console either", async () => {

@@ -23,8 +23,8 @@ describe("the page", () => {
   it("may run its script, use its style and embed the inspector, and nothing else", () => {
     expect(policy.split("; ")).toEqual([
       "default-src 'none'",
-      `script-src ${hashOf(between("<script>", "</script>"))}`,
       `style-src ${hashOf(between("<style>", "</style>"))}`,
+      `script-src ${hashOf(between("<script>", "</script>"))}`,
       "frame-src https://inspector.example",
       "connect-src 'self'",
       "base-uri 'none'",
@@ -51,6 +51,28 @@ describe("the page", () => {
     expect(html).toContain("Without an answer in 5 s this page leads to the console.");
     expect(alone.html).not.toContain("console");
     expect(alone.policy).toBe(policy);
+  });
+});
+
+describe("the page of a service without an inspector", () => {
+  const without = inspectPage(RUN, { console: true });
+
+  it("loads, runs and connects to nothing, and names no host", () => {
+    expect(without.policy.split("; ")).toEqual([
+      "default-src 'none'",
+      `style-src ${hashOf(between("<style>", "</style>"))}`,
+      ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+    ]);
+    expect(without.html).not.toMatch(/<script|<iframe| src=|https?:|\/\/\w/);
+  });
+
+  it("says how to set one and where run data then goes, and links the run", () => {
+    expect(without.html).toMatch(
+      /set <code>SAGA_INSPECT_UI<\/code>[^<]*data of the runs\s+that are shown then goes to its host/,
+    );
+    const linksOf = (page: string) => [...page.matchAll(/href="([^"]+)"/g)].map(([, link]) => link);
+    expect(linksOf(without.html)).toEqual(linksOf(html));
+    expect(inspectPage(RUN, { console: false }).html).not.toContain("console");
   });
 });
 

@@ -16,6 +16,8 @@ const RESIDENT_TEST = "test/mutations/resident.test.ts";
 const VERIFIER = "src/sdk/worker/http/signature.ts";
 const SIGNED_CALLS_TEST = "test/sdk/signed-calls.test.ts";
 
+const CONFIG_TEST = "test/config/config.test.ts";
+const SECRETS_TEST = "test/egress/secrets.test.ts";
 const MIGRATE_TEST = "test/machines/migrate.test.ts";
 
 export const MUTANTS = [
@@ -1201,5 +1203,78 @@ export const MUTANTS = [
     replace: "secrets.slice(0, 1).map((secret)",
     test: SIGNED_CALLS_TEST,
     red: "a secret that replaces another loses no call where the service gets both first",
+  },
+  {
+    name: "a service without access control listens anywhere",
+    file: "src/config/access.ts",
+    find: "if (!isInsecure && !isLoopback(host))",
+    replace: "if (!isInsecure && host.length === 0)",
+    test: CONFIG_TEST,
+    red: "a service without access control listens on 0.0.0.0, which is not, only where SAGA_INSECURE says so, with one warning",
+  },
+  {
+    name: "a setting that protected earlier builds is ignored",
+    file: "src/config/access.ts",
+    find: "environment.retired(name, sentence);",
+    replace: "if (sentence.length === 0) environment.retired(name, sentence);",
+    test: CONFIG_TEST,
+    red: "a service without access control refuses SAGA_AUTH_API_KEYS of earlier releases, names its successor and shows no value",
+  },
+  {
+    name: "another SAGA_AUTH than off starts",
+    file: "src/config/access.ts",
+    find: 'if (mode !== "off")',
+    replace: "if (mode.length === 0)",
+    test: CONFIG_TEST,
+    red: 'problems {"SAGA_AUTH":"jwt"}',
+  },
+  {
+    name: "runs are shown in an inspector that the operator has not named",
+    file: "src/api/inspect.ts",
+    find: "{ ...deps.config.inspector, console",
+    replace: '{ ui: "https://stately.ai/inspect", ...deps.config.inspector, console',
+    test: "test/api/inspect.test.ts",
+    red: "the page of an inspection lets nothing reach another host unless SAGA_INSPECT_UI names it, and the WebSocket stays",
+  },
+  {
+    name: "the console links an inspector that is not there",
+    file: "src/api/console.ts",
+    find: 'inspector?.ui === undefined ? ""',
+    replace: 'inspector === undefined ? ""',
+    test: "test/api/console.test.ts",
+    red: "the console gives its page for every address within it, and has it asked for again each time",
+  },
+  {
+    name: "a secret may be short enough to be guessed",
+    file: "src/egress/secrets.ts",
+    find: "if (isShort(value, namesScheme))",
+    replace: "if (value.length === 0)",
+    test: SECRETS_TEST,
+    red: "the secrets file too short stops the start",
+  },
+  {
+    name: "the scheme in front of a secret counts as a part of it",
+    file: "src/egress/secrets.ts",
+    find: 'namesScheme ? value.indexOf(" ") + 1 : 0',
+    replace: "namesScheme ? 0 : 0",
+    test: SECRETS_TEST,
+    red: "the secrets file too short behind what everyone knows stops the start",
+  },
+  {
+    name: "a part of a secret that can be guessed is masked",
+    file: "src/egress/mask.ts",
+    find: "part.length < SHORTEST_SECRET",
+    replace: "part.length < 8",
+    test: "test/egress/mask.test.ts",
+    red: "a mask does not hide a part of a secret that is short enough to be guessed",
+  },
+  {
+    name: "a secret is sent over http to any host",
+    file: "src/egress/secrets.ts",
+    find: 'to?.protocol === "http:" && !isLoopback(host)',
+    replace: 'to?.protocol === "http:" && host === ""',
+    test: "test/dispatch/webhooks.test.ts",
+    red: "a webhook is not sent over http beyond loopback with a secret",
+    waits: true,
   },
 ];

@@ -127,16 +127,25 @@ describe("the provider of startup variables", () => {
     expect(await numbers.of(TENANT)).toEqual(unavailable("not_variables"));
   });
 
-  it("is not opened with a secret that does not exist or that is for another host", () => {
+  it("is not opened with a secret that does not exist, is for another host, or would go over http beyond loopback", () => {
     const config = { url, timeoutMs: 1, cacheMs: 1, onFailure: "open", secret: "key" } as const;
     const secret = { header: "authorization", line: "Bearer x", value: "x", hosts: ["elsewhere.example"] };
-    const open = (found?: typeof secret) => () =>
-      openStartupProvider(config, {
-        secrets: { get: () => found, mask: new Mask(), signing: readSigning(undefined), warnings: [] },
-        ...{ log: silentLog, metrics, now: () => NOW },
-      });
+    const open =
+      (found?: Omit<typeof secret, "hosts">, to = url) =>
+      () =>
+        openStartupProvider(
+          { ...config, url: to },
+          {
+            secrets: { get: () => found, mask: new Mask(), signing: readSigning(undefined), warnings: [] },
+            ...{ log: silentLog, metrics, now: () => NOW },
+          },
+        );
     expect(open()).toThrow(/SAGA_STARTUP_VARIABLES_SECRET: there is no secret key/);
     expect(open(secret)).toThrow(/the secret key may not be sent to 127\.0\.0\.1/);
+    const { hosts: _, ...anywhere } = secret;
+    expect(open(anywhere)).not.toThrow();
+    expect(open(anywhere, "https://settings.internal/variables")).not.toThrow();
+    expect(open(anywhere, "http://settings.internal/variables")).toThrow(/not with http to settings\.internal/);
   });
 });
 

@@ -102,6 +102,7 @@ const ofService = {
   },
   UnservedAction: { action: "shop.wrap@1", transport: "grpc", waiting: 12 },
   Cluster: {
+    access: "off",
     nodes: [
       {
         ...{

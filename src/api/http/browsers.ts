@@ -3,6 +3,7 @@
 // this service, or if the browser says that another site makes it. Programs that are no browsers send no such headers, and pass.
 import { isIP } from "node:net";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { isLoopback } from "../../config/index.js";
 import { hostMatcher } from "../../egress/guard.js";
 import { badRequest, forbidden, misdirected } from "../../errors.js";
 import type { Access } from "../deps.js";
@@ -34,8 +35,6 @@ function nameCheck({ host, publicUrl, allowedHosts }: Access): (name: string | u
   const isListed = hostMatcher([...LOOPBACK, bare(new URL(publicUrl).hostname), ...allowedHosts]);
   return (name) => name !== undefined && (isListed(name) || /\.localhost\.?$/i.test(name));
 }
-
-const isLoopback = hostMatcher(LOOPBACK);
 
 /** The host of a `Host` header, without port and brackets. Undefined: the header is no host. */
 function hostOf(header: string): string | undefined {

@@ -74,6 +74,7 @@ export const SERVICE_RESOURCES = {
     detail: opt(Text),
   }),
   Cluster: Type.Object({
+    access: Type.String({ enum: ["off"], description: "Access control. `off`: there is none." }),
     nodes: Type.Array(ClusterNode, {
       description: "Those with a heartbeat within the last ten minutes, the oldest first.",
     }),

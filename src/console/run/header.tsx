@@ -2,6 +2,7 @@
 
 import { Link } from "wouter";
 import type { Run } from "../browser/resources.js";
+import { hasInspector } from "../browser/service.js";
 import { STEP_BOOK } from "../browser/step-book.js";
 import { counted } from "../parts/plural.js";
 import { Sentence } from "../parts/sentence.js";
@@ -160,7 +161,12 @@ function Belongs({ run, names }: { run: Run; names: Names }) {
       )}
       <dt>elsewhere</dt>
       <dd>
-        <a href={`/inspect/${run.id}`}>Stately inspector</a> · <a href={`/api/v1/sagas/${run.id}`}>JSON</a>
+        {hasInspector() && (
+          <>
+            <a href={`/inspect/${run.id}`}>Stately inspector</a> ·{" "}
+          </>
+        )}
+        <a href={`/api/v1/sagas/${run.id}`}>JSON</a>
       </dd>
     </dl>
   );
