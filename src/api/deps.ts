@@ -12,6 +12,7 @@ import type {
   Schemas,
 } from "../../machines/index.js";
 import type { Catalog } from "../catalog/catalog.js";
+import type { ServerTls } from "../config/index.js";
 import type { Workers } from "../dispatch/workers.js";
 import type { EventAnnouncer } from "../events/announcer.js";
 import type { Feed } from "../feed/index.js";
@@ -61,6 +62,8 @@ export type TriggerRegistrar = Pick<Registrar, "create" | "change" | "fire" | "m
 
 export interface ApiDeps {
   readonly config: ApiConfig;
+  /** Absent: the port speaks plain HTTP. */
+  readonly tls?: ServerTls;
   /** The id of this node. */
   readonly nodeId?: string;
   readonly starter: RunStarter;

@@ -43,7 +43,10 @@ export class OneNode {
     this.words?.remove();
   }
 
+  /** Of what a primary has read again, this service replaces the certificate alone: the node and its streams stay. */
   async replaceNodes(): Promise<void> {
-    this.options.log.warn("nodes not replaced: with SAGA_WORKERS=1 there is no primary; restart the service instead");
+    const { config, log } = this.options;
+    if (config.tls !== undefined) this.node?.replaceCertificate();
+    else log.warn("nodes not replaced: with SAGA_WORKERS=1 there is no primary; restart the service instead");
   }
 }
