@@ -1,11 +1,15 @@
 // The ports of a node with TLS: whom they serve, whom they refuse, and that the certificate is replaced under open streams.
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { type AddressInfo, connect } from "node:net";
+import { join } from "node:path";
 import fastify from "fastify";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { WebSocket } from "ws";
 import { type NodeHandle, startNode } from "../../src/cluster/node.js";
 import { loadConfig } from "../../src/config/index.js";
+import { packageRoot } from "../../src/config/package.js";
 import { createLogger } from "../../src/log.js";
 import { createHttpWorker } from "../../src/sdk/worker/http/index.js";
 import { createWorker, defineAction, type Log, type Worker, type WorkerOptions } from "../../src/sdk/worker/index.js";
@@ -96,6 +100,13 @@ describeWithOpenssl("a node with TLS", () => {
     return made;
   }
 
+  let greeting: Promise<void> | undefined;
+  /** The worker that serves the greetings, started once. */
+  const greeter = () => {
+    greeting ??= worker("greeter", { tls: { ca: [other.ca, authority.ca] } }).start();
+    return greeting;
+  };
+
   it("answers over HTTPS, and tells browsers to stay with it", async () => {
     const { status, headers } = await ask({ path: "/readyz" });
     expect([status, headers["strict-transport-security"]]).toEqual([200, "max-age=31536000"]);
@@ -138,6 +149,19 @@ describeWithOpenssl("a node with TLS", () => {
     }
   });
 
+  it("is healthy for the check of the image, which speaks plain HTTP to a service without a certificate", async () => {
+    const text = readFileSync(join(packageRoot(), "Dockerfile"), "utf8");
+    const [, command = "[]"] = /^HEALTHCHECK .*\\\n {2}CMD (\[.*\])$/m.exec(text) ?? [];
+    const [, ...words] = JSON.parse(command) as string[];
+    const exitCode = (env: Readonly<Record<string, string>>) =>
+      new Promise((resolve) => {
+        const options = { env: { ...env, HTTP_PORT: String(node.httpPort) } };
+        execFile(process.execPath, words, options, (error) => resolve(error === null ? 0 : error.code));
+      });
+    expect(await exitCode({ SAGA_TLS_CERT_FILE: files.certFile })).toBe(0);
+    expect(await exitCode({})).toBe(1);
+  });
+
   it("takes no page for its own that a browser has got without TLS", async () => {
     const body = { topic: "t" };
     const post = (origin: string) =>
@@ -147,11 +171,12 @@ describeWithOpenssl("a node with TLS", () => {
   });
 
   it("serves a worker over gRPC that trusts its authority", async () => {
-    await worker("greeter", { tls: { ca: [other.ca, authority.ca] } }).start();
+    await greeter();
     expect(await ended(await run("greeting"))).toBe("succeeded");
   });
 
   it("gets no step to a worker that trusts another authority, or knows of no TLS", async () => {
+    await greeter();
     // With its own API its registration fails for the same reason.
     const registry = createServer((_, response) => response.end("{}"));
     await new Promise<void>((resolve) => registry.listen(0, "127.0.0.1", resolve));
@@ -196,6 +221,7 @@ describeWithOpenssl("a node with TLS", () => {
   });
 
   it("replaces its certificate under open streams, which go on", async () => {
+    await greeter();
     const runId = await run("waiting");
     const url = `wss://127.0.0.1:${node.httpPort}/api/v1/sagas/${runId}/stream`;
     const socket = new WebSocket(url, { ca: authority.ca });
@@ -215,6 +241,7 @@ describeWithOpenssl("a node with TLS", () => {
     expect(await streams(), "the worker's stream is the same").toEqual(before);
     await ask({ method: "POST", path: `/api/v1/sagas/${runId}/signal/go`, body: {} });
     await until(() => frames.some((frame) => frame.includes('"to_state":"succeeded"')), { what: "the end of the run" });
+    await worker("late", { tls: { ca: authority.ca } }).start();
     await expect(bothServe(OLD), "the bound stays").resolves.toEqual(
       Array(2).fill("ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION"),
     );

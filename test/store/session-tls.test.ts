@@ -2,7 +2,7 @@
 import { chmodSync, chownSync, copyFileSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
 import { openSessions } from "../../src/store/engine/session.js";
 import { awaitDatabase } from "../../src/store/migrate/readiness.js";
@@ -85,6 +85,14 @@ describeWithOpenssl("a session over TLS", () => {
     await certify("IP:127.0.0.1");
     expect(await reached(at("127.0.0.1", full(authority)))).toBe(true);
     expect(await reached(at("localhost", full(authority)))).toBe("ERR_TLS_CERT_ALTNAME_INVALID");
+  });
+
+  it("is verified although Node is told to verify nothing", async () => {
+    await certify("DNS:localhost");
+    vi.stubEnv("NODE_TLS_REJECT_UNAUTHORIZED", "0");
+    const found = [await reached(at("localhost", full(other))), await reached(at("127.0.0.1", full(authority)))];
+    vi.unstubAllEnvs();
+    expect(found).toEqual(["UNABLE_TO_VERIFY_LEAF_SIGNATURE", "ERR_TLS_CERT_ALTNAME_INVALID"]);
   });
 
   it("is verified by the host that it reaches, of several", async () => {

@@ -42,6 +42,9 @@ export interface GrpcServer {
 /** How long open calls have to end before the server cuts them off. */
 const SHUTDOWN_MS = 500;
 
+/** A connection whose TLS handshake takes longer is closed. */
+const HANDSHAKE_MS = 10_000;
+
 const MESSAGE_BYTES = 16 * 1_048_576;
 
 /** Rejects if the port cannot be bound. */
@@ -92,7 +95,7 @@ function createServer(options: GrpcServerOptions, health: HealthImplementation):
 /** gRPC's own `createSsl` keeps one certificate for good. Open connections keep the one that they began with. */
 class TlsCredentials extends ServerCredentials {
   constructor(tls: ServerTls) {
-    super({}, tls.context);
+    super({ handshakeTimeout: HANDSHAKE_MS }, tls.context);
     tls.onReplaced((context) => this.updateSecureContextOptions(context));
   }
 

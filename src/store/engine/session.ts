@@ -112,7 +112,9 @@ function tlsOf({ mode, rootCert, cert, key }: DatabaseTls) {
   const verifies = mode === "verify-full" || mode === "verify-ca" || (mode === "require" && rootCert !== undefined);
   if (!verifies && Object.keys(files).length === 0) return mode === "allow" ? "prefer" : mode;
   if (!verifies) return { ...files, rejectUnauthorized: false };
-  return { ...files, ...(mode !== "verify-full" && { checkServerIdentity: () => undefined }) };
+  // Said, because a variable of the environment turns Node's own default off.
+  const verified = { ...files, rejectUnauthorized: true };
+  return mode === "verify-full" ? verified : { ...verified, checkServerIdentity: () => undefined };
 }
 
 /** The driver would meet such files where nothing catches the error, and Node takes a root certificate that is none for no root at all. */
