@@ -84,7 +84,8 @@ describeWithOpenssl("a node with TLS", () => {
 
   const ended = async (runId: string) => (await ask({ path: `/api/v1/sagas/${runId}?wait_ms=20000` })).body.state;
 
-  const greet = defineAction({ name: "greet", input: { type: "object" }, execute: () => ({ said: "hello" }) });
+  const anything = { type: "object" } as const;
+  const greet = defineAction({ name: "greet", input: anything, output: anything, execute: () => ({ said: "hello" }) });
 
   function worker(service: string, more: Partial<WorkerOptions>): Worker {
     const api = `https://127.0.0.1:${node.httpPort}`;
