@@ -91,6 +91,7 @@ export const MUTANTS = [
     replace: "",
     test: SESSION_TLS_TEST,
     red: "a session over TLS stops the start in one sentence where a file is no certificate",
+    waits: true,
   },
   {
     name: "a new certificate is not served over HTTPS",
@@ -117,6 +118,14 @@ export const MUTANTS = [
     red: "a node with TLS keeps its certificate if the new one cannot be served",
   },
   {
+    name: "a certificate that has expired is served without a word",
+    file: "src/cluster/served-certificate.ts",
+    find: "if (warning !== undefined) log.warn(warning);",
+    replace: "",
+    test: "test/cluster/served-certificate.test.ts",
+    red: "a served certificate is served 100 days from now, with a warning where clients refuse it or will soon",
+  },
+  {
     name: "browsers may come back without TLS",
     file: "src/api/http/headers.ts",
     find: 'if (protocol === "https") reply',
@@ -139,6 +148,7 @@ export const MUTANTS = [
     replace: "credentials.createSsl(authorities(tls), null, null, { rejectUnauthorized: false })",
     test: TLS_TEST,
     red: "a node with TLS gets no step to a worker that trusts another authority, or knows of no TLS",
+    waits: true,
   },
   {
     name: "a worker registers with any service",
@@ -147,6 +157,7 @@ export const MUTANTS = [
     replace: "...(ca && { ca, rejectUnauthorized: false })",
     test: TLS_TEST,
     red: "a node with TLS gets no step to a worker that trusts another authority, or knows of no TLS",
+    waits: true,
   },
   {
     name: "a connection over TLS without a request holds up the end",
@@ -155,6 +166,7 @@ export const MUTANTS = [
     replace: "",
     test: "test/api/unused-connections.test.ts",
     red: "a connection over TLS without a request is closed soon after the server begins to close, in its handshake and after it",
+    waits: true,
   },
   {
     name: "a rehearsal takes a failure that a step's type cannot have",
