@@ -31,6 +31,8 @@ export class Primary {
   private readonly works = new Set<Promise<void>>();
   private environment: Readonly<Record<string, string>> = {};
   private stopping: Promise<void> | undefined;
+  /** How often the files of the certificate have changed. */
+  private certificates = 0;
   httpPort = 0;
   grpcPort = 0;
 
@@ -68,6 +70,10 @@ export class Primary {
     });
     const detach = this.relay?.attach(createProcessChannel(node.process));
     if (detach) void node.ended.then(detach);
+    const { certificates } = this;
+    // The node may have read the files before they were replaced.
+    const tellChange = () => certificates !== this.certificates && node.send({ type: "certificate" });
+    void node.ready.then((serves) => serves && tellChange());
     return node;
   }
 
@@ -115,6 +121,7 @@ export class Primary {
    */
   async replaceNodes(): Promise<void> {
     if (!this.hasFitCertificate()) return;
+    this.certificates++;
     for (const node of this.supervisor.serving) node.send({ type: "certificate" });
     await this.supervisor.replaceAll();
   }

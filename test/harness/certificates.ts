@@ -19,7 +19,7 @@ export interface Authority {
   issue(names: readonly string[], days?: number): IssuedFiles;
 }
 
-/** The files go with the test file. Ends what `describeWithOpenssl` skips: call it inside. */
+/** The files go with the test file. Call it in a suite of `describeWithOpenssl`. */
 export function createAuthority(name = "saga tests"): Authority {
   const folder = mkdtempSync(join(tmpdir(), "saga-certificates-"));
   atFileEnd(async () => rmSync(folder, { recursive: true, force: true }));
