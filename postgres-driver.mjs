@@ -9,6 +9,7 @@
 // - A transaction that begins behind as many statements as a session takes does not get the session for itself: others' statements run in it (#1189).
 // - Of several hosts, `read-write` takes a standby, whose default is to write. Where no host is what was asked for, the hosts are asked again and
 //   again without a pause, and the statement gets no answer.
+// - Node verifies the certificate of a server whose host is an address for the name `localhost`, because the driver does not say the host.
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -17,6 +18,10 @@ const SOURCES = join(import.meta.dirname, "node_modules/postgres/src");
 const MENDS = {
   "connection.js": [
     ["    , hostIndex = 0\n", "    , hostIndex = 0\n    , unfit = 0\n"],
+    [
+      "      servername: net.isIP(socket.host) ? undefined : socket.host\n",
+      "      servername: net.isIP(socket.host) ? undefined : socket.host,\n      host: socket.host\n",
+    ],
     [
       `        else if (tryNext(target_session_attrs, backendParameters))
           return terminate()

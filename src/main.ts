@@ -14,6 +14,7 @@ const STOP_NODES_TIMEOUT_MS = 45_000;
 /** Errors that an operator can correct: they are shown without a stack. */
 const OPERATOR_ERRORS: readonly string[] = [
   "ConfigError",
+  "CertificateError",
   "DefinitionsError",
   "NodeDidNotStart",
   "UnusableDatabase",

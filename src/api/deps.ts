@@ -12,7 +12,7 @@ import type {
   Schemas,
 } from "../../machines/index.js";
 import type { Catalog } from "../catalog/catalog.js";
-import type { AccessMode } from "../config/index.js";
+import type { AccessMode, ServerTls } from "../config/index.js";
 import type { Workers } from "../dispatch/workers.js";
 import type { Signing } from "../egress/signing.js";
 import type { EventAnnouncer } from "../events/announcer.js";
@@ -64,6 +64,8 @@ export type TriggerRegistrar = Pick<Registrar, "create" | "change" | "fire" | "m
 
 export interface ApiDeps {
   readonly config: ApiConfig;
+  /** Absent: the port speaks plain HTTP. */
+  readonly tls?: ServerTls;
   /** The id of this node. */
   readonly nodeId?: string;
   readonly starter: RunStarter;

@@ -75,6 +75,7 @@ async function endProcess(starting: Promise<NodeHandle>, log: Logger): Promise<v
 
 function answer(worker: Worker, message: ToNode, node: NodeHandle, asker: MetricsAsker): void {
   if (message.type === "suspect") node.suspect(message.key);
+  if (message.type === "certificate") node.replaceCertificate();
   if (message.type === "page") asker.receive(message.id, message.page);
   if (message.type !== "metrics.ask") return;
   node.metrics.registry.getMetricsAsJSON().then(

@@ -23,6 +23,8 @@ export type ToNode =
   | { readonly type: "stop" }
   /** A node died while it decided on this: a run id, or the key of a start. */
   | { readonly type: "suspect"; readonly key: string }
+  /** The files of the certificate have changed: the node reads them again. */
+  | { readonly type: "certificate" }
   | { readonly type: "metrics.ask"; readonly id: number }
   /** Without `page`: the page could not be made. */
   | { readonly type: "page"; readonly id: number; readonly page?: MetricsPage };

@@ -20,6 +20,8 @@ import { Migrations } from "../operate/index.js";
 import { recordDeath } from "../store/engine/suspects.js";
 import { migrateDatabase } from "../store/migrate/migrate.js";
 import { type Core, type CoreOptions, createCore } from "./core.js";
+import type { Foundations } from "./foundations.js";
+import { ServedCertificate } from "./served-certificate.js";
 
 /** How long clients have to give up their kept connections: the next answer over each one tells its client to close it. */
 const FAREWELL_MS = 500;
@@ -34,6 +36,8 @@ export interface NodeHandle {
   readonly metrics: Metrics;
   /** Another node has died while it decided on this. */
   suspect(key: string): void;
+  /** The ports serve what the files of the certificate hold now, or the old one if that is unfit. Without TLS nothing happens. */
+  replaceCertificate(): void;
   /** Ends readiness, then intake, then finishes the work in progress. Complete on return, safe to call twice. */
   stop(): Promise<void>;
 }
@@ -57,15 +61,18 @@ export async function startNode(options: NodeOptions): Promise<NodeHandle> {
   const { diedOf } = options;
   if (diedOf !== undefined) await patiently(() => recordDeath(sql, diedOf));
   await core.start();
-  const { ports, close } = await openPorts(core, options);
+  const certificate = openCertificate(core.foundations);
+  const { ports, close } = await openPorts(core, { ...options, certificate });
   let stopping: Promise<void> | undefined;
   const stop = async () => {
+    certificate?.stop();
     await close();
     await core.stop();
   };
   return {
     ...{ nodeId, metrics, ...ports },
     suspect: (key) => core.suspicion.name(key),
+    replaceCertificate: () => certificate?.replace(),
     stop: () => {
       stopping ??= stop();
       return stopping;
@@ -73,13 +80,26 @@ export async function startNode(options: NodeOptions): Promise<NodeHandle> {
   };
 }
 
-async function openPorts(core: Core, { scrape }: NodeOptions) {
+/** Undefined: the ports have no TLS. */
+function openCertificate({ config, log, clock, metrics }: Foundations): ServedCertificate | undefined {
+  const { tls: files } = config;
+  if (files === undefined) return undefined;
+  const onRemaining = (seconds: number) => metrics.tlsExpires.set(seconds);
+  return new ServedCertificate({ files, log, now: () => clock.now(), onRemaining });
+}
+
+interface PortOptions extends Pick<NodeOptions, "scrape"> {
+  readonly certificate: ServedCertificate | undefined;
+}
+
+async function openPorts(core: Core, { scrape, certificate }: PortOptions) {
+  const tls = certificate && { tls: certificate };
   const { nodeId, config, log, sql, readPool, upkeep, clock, scheduler, metrics, schemas, feed } = core.foundations;
   const { signing } = core.foundations.egress.secrets;
   const { starter, router: runs, shedder, announcer, dispatcher, triggers, operate } = core;
   let ready = true;
   const api = await buildApi({
-    ...{ nodeId, config: apiConfig(config) },
+    ...{ nodeId, config: apiConfig(config), ...tls },
     ...{
       log,
       scheduler,
@@ -108,7 +128,7 @@ async function openPorts(core: Core, { scrape }: NodeOptions) {
   const httpPort = typeof address === "object" && address ? address.port : config.httpPort;
   core.listening(httpPort);
   const { host, grpcPort: port, grpcKeepalive: keepalive } = config;
-  const grpc = await startGrpcServer({ host, port, keepalive, dispatcher, log });
+  const grpc = await startGrpcServer({ host, port, keepalive, dispatcher, log, ...tls });
   const close = async () => {
     ready = false;
     await untilClientsLeft(api.server);

@@ -7,6 +7,8 @@ import type { PrimaryOptions } from "./primary.js";
 export class OneNode {
   private node: NodeHandle | undefined;
   private words: WordsFile | undefined;
+  /** The files of the certificate have changed while the node started, which may have read them before. */
+  private certificateChanged = false;
 
   constructor(private readonly options: PrimaryOptions) {}
 
@@ -24,6 +26,7 @@ export class OneNode {
     // Loaded here, after the signals are listened to: it takes a second.
     const { startNode } = await import("./node.js");
     this.node = await startNode({ ...this.options, lastWords, diedOf });
+    if (this.certificateChanged) this.node.replaceCertificate();
   }
 
   /** No primary sees this process die: the next process with the same data folder and port reads its last words. */
@@ -43,7 +46,11 @@ export class OneNode {
     this.words?.remove();
   }
 
+  /** Of what a primary has read again, this service replaces the certificate alone: the node and its streams stay. */
   async replaceNodes(): Promise<void> {
-    this.options.log.warn("nodes not replaced: with SAGA_WORKERS=1 there is no primary; restart the service instead");
+    const { config, log } = this.options;
+    this.certificateChanged = true;
+    if (config.tls !== undefined) this.node?.replaceCertificate();
+    else log.warn("nodes not replaced: with SAGA_WORKERS=1 there is no primary; restart the service instead");
   }
 }

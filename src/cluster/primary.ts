@@ -3,7 +3,7 @@
 import cluster from "node:cluster";
 import { createProcessChannel } from "../bus/channel.js";
 import { IpcRelay } from "../bus/ipc-relay.js";
-import type { Config } from "../config/index.js";
+import { CertificateError, type Config, readCertificate } from "../config/index.js";
 import type { Logger } from "../log.js";
 import { type Database, openDatabase } from "../store/engine/connection.js";
 import { removeNode } from "../store/engine/nodes.js";
@@ -31,6 +31,8 @@ export class Primary {
   private readonly works = new Set<Promise<void>>();
   private environment: Readonly<Record<string, string>> = {};
   private stopping: Promise<void> | undefined;
+  /** How often the files of the certificate have changed. */
+  private certificates = 0;
   httpPort = 0;
   grpcPort = 0;
 
@@ -68,6 +70,10 @@ export class Primary {
     });
     const detach = this.relay?.attach(createProcessChannel(node.process));
     if (detach) void node.ended.then(detach);
+    const { certificates } = this;
+    // The node may have read the files before they were replaced.
+    const tellChange = () => certificates !== this.certificates && node.send({ type: "certificate" });
+    void node.ready.then((serves) => serves && tellChange());
     return node;
   }
 
@@ -109,9 +115,28 @@ export class Primary {
     );
   }
 
-  /** Replaces the nodes one by one, each successor ready before its node stops. Complete on return; never rejects. */
+  /**
+   * Replaces the nodes one by one, each successor ready before its node stops. Every node serves the new certificate at once; with one that
+   * cannot be served no successor would start, so none is tried. Complete on return; never rejects.
+   */
   async replaceNodes(): Promise<void> {
+    if (!this.hasFitCertificate()) return;
+    this.certificates++;
+    for (const node of this.supervisor.serving) node.send({ type: "certificate" });
     await this.supervisor.replaceAll();
+  }
+
+  /** Also without TLS. */
+  private hasFitCertificate(): boolean {
+    const { config, log } = this.options;
+    try {
+      if (config.tls) readCertificate(config.tls);
+      return true;
+    } catch (error) {
+      if (!(error instanceof CertificateError)) throw error;
+      log.error({ reason: error.message }, "certificate not replaced, the old one and the nodes stay");
+      return false;
+    }
   }
 
   /** Complete on return, safe to call twice and before the start has ended. Throws if a node did not stop in order. */

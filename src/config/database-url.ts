@@ -113,6 +113,17 @@ export function printableDatabaseUrl(text: string): string {
   return `postgres://${credentials}${socket ?? places.join(",")}/${database ?? ""}`;
 }
 
+/**
+ * Whether `require` asks for TLS with a server of another machine and for nothing that verifies it. With a root certificate it is `verify-ca`.
+ * The weaker modes do not even ask for TLS, so nobody takes them for protection.
+ */
+export function isUnverified(text: string): boolean {
+  const { hosts = [], tls } = parseDatabaseUrl(text);
+  return tls?.mode === "require" && tls.rootCert === undefined && !hosts.every(isLoopback);
+}
+
+const isLoopback = (host: string) => /^(localhost\.?|127(\.\d{1,3}){3}|::1)$/i.test(host);
+
 function bodyOf(text: string): string {
   return /^postgres(?:ql)?:\/\/(.*)$/s.exec(text)?.[1] ?? refuse("must begin with postgres:// or postgresql://");
 }

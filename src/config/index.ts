@@ -5,16 +5,26 @@ import { resolve } from "node:path";
 import { inspect } from "node:util";
 import { type AccessMode, openness, readAccess } from "./access.js";
 import { type Capacity, readCapacity } from "./capacity.js";
-import { printableDatabaseUrl } from "./database-url.js";
+import { type CertificateFiles, readTls } from "./certificate.js";
+import { isUnverified, printableDatabaseUrl } from "./database-url.js";
 import { type Env, Environment } from "./environment.js";
 import { type Limits, readLimits } from "./limits.js";
 import { readStartupProvider, type StartupProviderConfig } from "./startup-variables.js";
 
 export { type AccessMode, isLoopback } from "./access.js";
 export type { Capacity } from "./capacity.js";
+export {
+  type Certificate,
+  CertificateError,
+  type CertificateFiles,
+  readCertificate,
+  type ServerTls,
+  validityWarning,
+} from "./certificate.js";
 export { type DatabaseAddress, type DatabaseTls, parseDatabaseUrl } from "./database-url.js";
 export type { Env } from "./environment.js";
 export type { Limits } from "./limits.js";
+export { isOpenToOthers } from "./private-file.js";
 export type { StartupProviderConfig } from "./startup-variables.js";
 
 export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
@@ -31,6 +41,8 @@ export interface Config {
   readonly httpKeepaliveMs: number;
   /** `SAGA_GRPC_KEEPALIVE_MS` (10000) and `SAGA_GRPC_KEEPALIVE_TIMEOUT_MS` (5000). */
   readonly grpcKeepalive: { readonly afterMs: number; readonly waitMs: number };
+  /** `SAGA_TLS_CERT_FILE` and `SAGA_TLS_KEY_FILE`. Absent: the ports have no TLS. */
+  readonly tls?: CertificateFiles;
   /** `SAGA_PUBLIC_URL` (from host and port). Base of `callback_url`, without a slash at its end. */
   readonly publicUrl: string;
   /** `SAGA_ALLOWED_HOSTS` (none). Names, addresses and CIDR blocks that the header `Host` may hold. */
@@ -120,8 +132,12 @@ export function loadConfig(env: Env = process.env): { config: Config; warnings: 
     .map((name) => `${name} is not a setting of this service and has no effect`);
   if (environment.problems.length > 0) throw new ConfigError(environment.problems);
   warnings.push(openness(config));
+  if (config.databaseUrl !== undefined && isUnverified(config.databaseUrl)) warnings.push(UNVERIFIED);
   return { config: sealed(config), warnings };
 }
+
+const UNVERIFIED =
+  "DATABASE_URL has sslmode=require, which encrypts and verifies nothing: whoever answers at its address is taken for the database; use sslmode=verify-full, with sslrootcert where the authority is your own";
 
 /** One setting alone, for a command that needs no more. Throws ConfigError. */
 export function readSetting(name: string, env: Env = process.env): string | undefined {
@@ -136,9 +152,13 @@ function readAddresses(environment: Environment) {
   const httpPort = environment.integer("HTTP_PORT", PORTS) ?? 8080;
   const grpcPort = environment.integer("GRPC_PORT", PORTS) ?? 9090;
   if (httpPort === grpcPort && httpPort !== 0) environment.problem("GRPC_PORT", "must differ from HTTP_PORT");
-  const publicUrl = environment.url("SAGA_PUBLIC_URL", ["http", "https"]) ?? defaultPublicUrl(host, httpPort);
+  const tls = readTls(environment);
+  const scheme = tls === undefined ? "http" : "https";
+  const publicUrl = environment.url("SAGA_PUBLIC_URL", ["http", "https"]) ?? defaultPublicUrl(scheme, host, httpPort);
+  if (tls !== undefined && !/^https:/i.test(publicUrl))
+    environment.problem("SAGA_PUBLIC_URL", "must begin with https://, because SAGA_TLS_CERT_FILE is set");
   return {
-    ...{ host, httpPort, grpcPort, publicUrl: publicUrl.replace(/\/+$/, "") },
+    ...{ host, httpPort, grpcPort, tls, publicUrl: publicUrl.replace(/\/+$/, "") },
     auth: readAccess(environment, host),
     httpKeepaliveMs: environment.integer("SAGA_HTTP_KEEPALIVE_MS", { min: 1_000, max: 86_400_000 }) ?? KEPT_FOR_MS,
     grpcKeepalive: {
@@ -159,9 +179,9 @@ export function publicUrlAt(httpPort: number, { publicUrl }: Pick<Config, "publi
 }
 
 /** A worker cannot call back an unspecified address. */
-function defaultPublicUrl(host: string, port: number): string {
+function defaultPublicUrl(scheme: string, host: string, port: number): string {
   const reachable = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
-  return `http://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`;
+  return `${scheme}://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`;
 }
 
 function readStores(environment: Environment) {

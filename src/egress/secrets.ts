@@ -1,7 +1,7 @@
 // The secrets that steps name by `secret_ref`, read once at start from a file. A value is used for a header or a signature, to the
 // hosts that it is meant for, and for nothing else: it appears in no log, error, audit row or stored call.
-import { readFileSync, statSync } from "node:fs";
-import { ConfigError, isLoopback } from "../config/index.js";
+import { readFileSync } from "node:fs";
+import { ConfigError, isLoopback, isOpenToOthers } from "../config/index.js";
 import { parseJson } from "../json-text.js";
 import { Mask, SHORTEST_SECRET } from "./mask.js";
 import { keyOf } from "./signature.js";
@@ -40,9 +40,6 @@ const NOT_FOR_SECRETS: ReadonlySet<string> = new Set([
 ]);
 const LINE = /^[\x20-\x7e\u0080-\u00ff]+$/;
 const HOST = /^(\*\.)?[a-z\d]([a-z\d.:-]{0,251}[a-z\d])?$|^[a-f\d:.]{2,45}$/;
-/** Bits of a file's mode: others may read or write it. */
-const OTHERS = 0o006;
-
 /**
  * `secretsFile` is a JSON object: {"<name>": "text"} or {"<name>": {"value", "hosts"?, "use"?, "header"?}}. A value is sent as
  * `Authorization: Bearer value`, or unchanged if it names its scheme or has a header of its own. Throws ConfigError with every problem.
@@ -167,9 +164,8 @@ function parsed(file: string): object {
   throw new ConfigError([`${file}: must be an object of secrets by name`]);
 }
 
-/** Windows has no such bits. */
 function refuseReadable(file: string): void {
-  if (process.platform === "win32" || (statSync(file).mode & OTHERS) === 0) return;
+  if (!isOpenToOthers(file)) return;
   throw new ConfigError([
     `${file}: other users of this machine can read or write it; take that from them (chmod o-rw)`,
   ]);

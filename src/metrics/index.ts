@@ -61,6 +61,8 @@ export interface Metrics {
   /** Requests for them. */
   readonly startupSeconds: Histogram<"outcome">;
   readonly httpSeconds: Histogram<"method" | "route" | "status">;
+  /** It has a value where the ports have TLS. */
+  readonly tlsExpires: Gauge;
 }
 
 /** Counts `emittedDropped`. The page of all nodes adds what it drops itself. */
@@ -180,7 +182,11 @@ function loadMetrics(registry: Registry) {
 
 function outsideMetrics(registry: Registry) {
   const { counter, gauge, histogram } = factory(registry);
+  const tlsExpires = gauge("saga_tls_expires_seconds", "Seconds until the certificate of the ports expires.", "min");
+  // Zero would say that it expires now.
+  tlsExpires.remove();
   return {
+    tlsExpires,
     streamsOpen: gauge("saga_streams_open", "Open run streams and inspections."),
     webhooks: counter("saga_webhooks_total", "Attempts to deliver a webhook: delivered, put_off, given_up.", [
       "outcome",
@@ -231,7 +237,7 @@ function factory(registry: Registry) {
     gauge: <Label extends string = string>(
       name: string,
       help: string,
-      aggregator: "sum" | "max" = "sum",
+      aggregator: "sum" | "max" | "min" = "sum",
       labelNames: readonly Label[] = [],
     ) => new Gauge<Label>({ name, help, aggregator, labelNames, registers }),
     histogram: <Label extends string = string>(

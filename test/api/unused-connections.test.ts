@@ -1,10 +1,12 @@
 // Connections over which nothing is sent, as browsers and load balancers open them in advance: they do not hold up the end of the server.
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
 import { afterEach, describe, expect, it } from "vitest";
 import { startNode } from "../../src/cluster/node.js";
-import { loadConfig } from "../../src/config/index.js";
+import { loadConfig, readCertificate } from "../../src/config/index.js";
 import { createLogger } from "../../src/log.js";
+import { createAuthority, describeWithOpenssl } from "../harness/certificates.js";
 import { until } from "../harness/until.js";
 import { otherApi, useRig } from "./rig.js";
 
@@ -77,6 +79,22 @@ describe("a connection over which nothing is sent", () => {
     asking.destroy();
     await closed;
     primary.close();
+  }, 30_000);
+});
+
+describeWithOpenssl("a connection over TLS without a request", () => {
+  it("is closed soon after the server begins to close, in its handshake and after it", async () => {
+    const { context } = readCertificate(createAuthority().issue(["IP:127.0.0.1"]));
+    const app = await otherApi(rig, {}, { tls: { context, onReplaced: () => {} } });
+    await app.listen({ port: 0, host: "127.0.0.1" });
+    const silent = await connected(app);
+    const { port } = app.server.address() as AddressInfo;
+    const secure = connectTls({ port, host: "127.0.0.1", rejectUnauthorized: false });
+    opened.push(secure.on("error", () => {}));
+    await once(secure.resume(), "secureConnect");
+    await until(async () => (await isOpen(app)) === 2, { what: "the connections at the server" });
+    await app.close();
+    await until(() => silent.closed && secure.closed, { what: "the end of the connections" });
   }, 30_000);
 });
 

@@ -8,8 +8,6 @@ import { hostMatcher } from "../../egress/guard.js";
 import { badRequest, forbidden, misdirected } from "../../errors.js";
 import type { Access } from "../deps.js";
 
-type Headers = FastifyRequest["headers"];
-
 const LOOPBACK: readonly string[] = ["localhost", "127.0.0.0/8", "::1"];
 
 export function refuseOtherSites(app: FastifyInstance, access: Access): void {
@@ -60,14 +58,18 @@ class Sites {
 
   mayAsk(request: FastifyRequest): boolean {
     const { origin, "sec-fetch-site": site } = request.headers;
-    if (origin !== undefined) return this.isAllowed(origin) || this.isOwn(origin, request.headers);
+    if (origin !== undefined) return this.isAllowed(origin) || this.isOwn(origin, request);
     return site === undefined || site === "same-origin" || site === "none" || isLinkToPage(request);
   }
 
-  /** A proxy may end TLS, so the scheme of an origin tells nothing; behind one that changes `Host` there is the public URL. */
-  private isOwn(origin: string, { host = "" }: Headers): boolean {
+  /**
+   * A proxy may end TLS, so over plain HTTP the scheme of an origin tells nothing; behind one that changes `Host` there is the public URL. Over
+   * TLS our pages are https, and one that came to the browser without TLS may be anyone's.
+   */
+  private isOwn(origin: string, { protocol, headers: { host = "" } }: FastifyRequest): boolean {
     if (origin === this.own) return true;
     const url = URL.parse(origin);
+    if (protocol === "https" && url?.protocol !== "https:") return false;
     return url !== null && url.host !== "" && url.host === URL.parse(`${url.protocol}//${host}`)?.host;
   }
 }

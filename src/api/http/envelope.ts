@@ -17,7 +17,7 @@ import {
   unsupportedMediaType,
 } from "../../errors.js";
 import { isStoreAway } from "../../store/engine/failure.js";
-import { BROWSER_HEADERS } from "./headers.js";
+import { BROWSER_HEADERS, TLS_HEADERS } from "./headers.js";
 
 const MAX_BYTES = 64 * 1024;
 /** Bytes for the names of the members that follow. */
@@ -77,7 +77,9 @@ const cut = (text: string) => (isLongerThan(text, MAX_TEXT) ? `${firstCharacters
 
 /** The answer to bytes that are not HTTP. No request exists yet, so the envelope is written to the socket. */
 export function answerClientError(error: ConnectionError, socket: Socket): void {
-  if (error.code === "ECONNRESET" || socket.destroyed || !socket.writable) return void socket.destroy();
+  const isGone = error.code === "ECONNRESET" || socket.destroyed || !socket.writable;
+  // Without a handshake nothing that is written would arrive.
+  if (isGone || /^ERR_(SSL|TLS)_/.test(error.code ?? "")) return void socket.destroy();
   const [status, reason] = CLIENT_ERRORS[error.code ?? ""] ?? ["400 Bad Request", "the request is not valid HTTP"];
   writeRefusal(socket, status, reason);
 }
@@ -88,21 +90,22 @@ export function answerHandshakeError(error: Error, socket: Duplex): void {
 }
 
 function writeRefusal(socket: Duplex, status: string, message: string): void {
-  const { body, headers } = bareRefusal(message);
+  const { body, headers } = bareRefusal(message, socket);
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
   socket.end([`HTTP/1.1 ${status}`, ...lines, "", body].join("\r\n"));
 }
 
 /** The answer where there is no reply of the framework. */
-function bareRefusal(message: string) {
+function bareRefusal(message: string, socket: object) {
   const body = JSON.stringify({ error: "bad_request", message, request_id: randomUUID() });
   const length = { "Content-Length": Buffer.byteLength(body), Connection: "close" };
-  return { body, headers: { "Content-Type": "application/json; charset=utf-8", ...BROWSER_HEADERS, ...length } };
+  const fixed = { ...BROWSER_HEADERS, ...("encrypted" in socket && TLS_HEADERS) };
+  return { body, headers: { "Content-Type": "application/json; charset=utf-8", ...fixed, ...length } };
 }
 
 /** Node would answer an `Expect` that it does not know without a body. */
-function answerExpectation(_: IncomingMessage, response: ServerResponse): void {
-  const { body, headers } = bareRefusal("the header Expect may only be 100-continue");
+function answerExpectation({ socket }: IncomingMessage, response: ServerResponse): void {
+  const { body, headers } = bareRefusal("the header Expect may only be 100-continue", socket);
   response.writeHead(417, headers).end(body);
 }
 

@@ -9,6 +9,9 @@ export const BROWSER_HEADERS = {
   "Referrer-Policy": "no-referrer",
 };
 
+/** Over TLS: a browser asks this host over TLS only, for a year from its last answer. Subdomains may be others' services. */
+export const TLS_HEADERS = { "Strict-Transport-Security": "max-age=31536000" };
+
 /** The Content-Security-Policy of our pages: they load, run and ask only what is of this service. Icons may be data. */
 export const PAGE_POLICY = [
   "default-src 'none'",
@@ -29,6 +32,7 @@ export function answerHeaders(app: FastifyInstance): void {
 }
 
 /** Also where no hook runs, because no route was found for the URL. */
-export function setHeaders({ id }: Pick<FastifyRequest, "id">, reply: FastifyReply): void {
+export function setHeaders({ id, protocol }: Pick<FastifyRequest, "id" | "protocol">, reply: FastifyReply): void {
   reply.headers({ "X-Request-Id": id, ...BROWSER_HEADERS });
+  if (protocol === "https") reply.headers(TLS_HEADERS);
 }

@@ -1,8 +1,16 @@
 // The HTTP server below the routes: its bounds, how requests are parsed and checked, and how every answer leaves. It knows no
 // resource. Hooks that wait for nothing call back: as promises, the hooks of a small request take 12 % more of the processor time of server and client together (measured).
 import { randomUUID } from "node:crypto";
+import type { ServerOptions } from "node:http";
+import type { Server as TlsServer } from "node:https";
 import type { Socket } from "node:net";
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from "fastify";
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyServerOptions,
+  LogController,
+} from "fastify";
+import type { ServerTls } from "../../config/index.js";
 import type { Metrics } from "../../metrics/index.js";
 import type { ApiDeps } from "../deps.js";
 import { parseJsonBodies, refuseEncodings } from "./body.js";
@@ -20,11 +28,14 @@ import { type Api, validateRequests } from "./validation.js";
 const REQUEST_TIMEOUT_MS = 120_000;
 /** A body of which nothing arrives for this long is given up. */
 const BODY_STALL_MS = 10_000;
+/** A connection whose TLS handshake takes longer is closed. */
+const HANDSHAKE_MS = 10_000;
 /** When the server closes, a connection has this long to send the beginning of its first request: it may be on its way. */
 const FIRST_BYTE_MS = 1_000;
 
 export function createServer({
   config,
+  tls,
   log,
   shedder,
   scheduler,
@@ -34,9 +45,9 @@ export function createServer({
   unread = UNREAD,
 }: ApiDeps): Api {
   const routes = new RouteTable();
-  const app: FastifyInstance = Fastify({
-    // A request without `Host` is refused by a hook: Node would answer it without an envelope.
-    http: { IncomingMessage: messageClass((url) => routes.isWebSocket(url)), requireHostHeader: false },
+  // A request without `Host` is refused by a hook: Node would answer it without an envelope.
+  const http = { IncomingMessage: messageClass((url) => routes.isWebSocket(url)), requireHostHeader: false };
+  const options: FastifyServerOptions = {
     loggerInstance: log as FastifyBaseLogger,
     // Lines name their request themselves: a logger for each request costs more than the few lines that are written.
     childLoggerFactory: (logger) => logger,
@@ -55,7 +66,8 @@ export function createServer({
       sendError(error, request, reply);
     },
     clientErrorHandler: answerClientError,
-  });
+  };
+  const app = openFastify(options, http, tls);
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   installErrors(app);
   boundUnread(app, unread);
@@ -75,6 +87,16 @@ export function createServer({
   return app;
 }
 
+/** Node's two servers differ in what is below HTTP, which no hook or route is concerned with. */
+function openFastify(options: FastifyServerOptions, http: ServerOptions, tls: ServerTls | undefined): FastifyInstance {
+  if (tls === undefined) return Fastify({ ...options, http });
+  const above = options as unknown as FastifyServerOptions<TlsServer>;
+  const app = Fastify({ ...above, https: { ...http, ...tls.context, handshakeTimeout: HANDSHAKE_MS } });
+  // Open connections keep the certificate that they began with.
+  tls.onReplaced((context) => app.server.setSecureContext(context));
+  return app as unknown as FastifyInstance;
+}
+
 /** Once the node is not ready, every answer asks its client to close the connection that it keeps. */
 function closeKeptConnections(app: FastifyInstance, ready: ApiDeps["ready"]): void {
   app.addHook("onSend", (_request, reply, _payload, done) => {
@@ -91,11 +113,14 @@ function closeUnusedConnections(app: FastifyInstance): void {
     if (socket.bytesRead === 0) socket.destroy();
   };
   const closeSoonIfUnused = (socket: Socket) => setTimeout(closeIfUnused, FIRST_BYTE_MS, socket).unref();
-  app.server.on("connection", (socket: Socket) => {
+  const watch = (socket: Socket) => {
     open.add(socket);
     socket.once("close", () => open.delete(socket));
     if (closing) closeSoonIfUnused(socket);
-  });
+  };
+  app.server.on("connection", watch);
+  // With TLS, the handshake is no request yet.
+  app.server.on("secureConnection", watch);
   app.addHook("preClose", async () => {
     closing = true;
     for (const socket of open) closeSoonIfUnused(socket);

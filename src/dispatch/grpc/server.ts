@@ -4,6 +4,7 @@ import { Server, ServerCredentials, type ServiceDefinition } from "@grpc/grpc-js
 import { loadSync, type PackageDefinition } from "@grpc/proto-loader";
 import { ReflectionService } from "@grpc/reflection";
 import { HealthImplementation, protoPath as healthProtoPath } from "grpc-health-check";
+import type { ServerTls } from "../../config/index.js";
 import type { Log } from "../../log.js";
 import { PROTO_OPTIONS, protoPath, WORKER_SERVICE, type WorkerServiceHandlers } from "../../sdk/protocol/index.js";
 import { withGrace } from "../../work/loop.js";
@@ -19,6 +20,8 @@ export interface GrpcServerOptions {
   readonly authenticate?: Authenticate;
   readonly log: Log;
   readonly keepalive?: Keepalive;
+  /** Absent: the port has no TLS. */
+  readonly tls?: ServerTls;
 }
 
 /** Milliseconds. A connection over which nothing came for `afterMs` is asked for a sign of life, and closed without one after `waitMs`. */
@@ -39,6 +42,9 @@ export interface GrpcServer {
 /** How long open calls have to end before the server cuts them off. */
 const SHUTDOWN_MS = 500;
 
+/** A connection whose TLS handshake takes longer is closed. */
+const HANDSHAKE_MS = 10_000;
+
 const MESSAGE_BYTES = 16 * 1_048_576;
 
 /** Rejects if the port cannot be bound. */
@@ -46,7 +52,7 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
   const { dispatcher, log } = options;
   const health = new HealthImplementation({ "": "SERVING", [WORKER_SERVICE]: "SERVING" });
   const server = createServer(options, health);
-  const port = await bind(server, options.host, options.port);
+  const port = await bind(server, options);
   log.info({ host: options.host, port }, "gRPC server listening");
   let stopped: Promise<void> | undefined;
   const stop = (graceMs: number) => {
@@ -86,13 +92,24 @@ function createServer(options: GrpcServerOptions, health: HealthImplementation):
   return server;
 }
 
-function bind(server: Server, host: string, port: number): Promise<number> {
+/** gRPC's own `createSsl` keeps one certificate for good. Open connections keep the one that they began with. */
+class TlsCredentials extends ServerCredentials {
+  constructor(tls: ServerTls) {
+    super({ handshakeTimeout: HANDSHAKE_MS }, tls.context);
+    tls.onReplaced((context) => this.updateSecureContextOptions(context));
+  }
+
+  override _equals(other: ServerCredentials): boolean {
+    return other === this;
+  }
+}
+
+function bind(server: Server, { host, port, tls }: GrpcServerOptions): Promise<number> {
+  const credentials = tls === undefined ? ServerCredentials.createInsecure() : new TlsCredentials(tls);
   // An IPv6 address needs brackets in a gRPC target.
   const target = host.includes(":") && !host.startsWith("[") ? `[${host}]:${port}` : `${host}:${port}`;
   return new Promise((resolve, reject) => {
-    server.bindAsync(target, ServerCredentials.createInsecure(), (error, bound) =>
-      error ? reject(error) : resolve(bound),
-    );
+    server.bindAsync(target, credentials, (error, bound) => (error ? reject(error) : resolve(bound)));
   });
 }
 

@@ -18,6 +18,7 @@ import {
   type WorkerServiceClient,
 } from "../protocol/index.js";
 import type { Timing } from "./timing.js";
+import { authorities, type TlsOptions } from "./tls.js";
 
 export type WorkerCall = ClientDuplexStream<WorkerMessage, CoordinatorMessage>;
 
@@ -44,12 +45,19 @@ export interface Client extends Pick<WorkerServiceClient, "ExecuteStep"> {
   abandon(): void;
 }
 
-export function openClient(target: string, timing: Pick<Timing, keyof typeof SHORTEST>): Client {
+/** Where the service's gRPC is. Without `tls` it is spoken to as it is. */
+export interface Target {
+  /** "host:port". */
+  readonly address: string;
+  readonly tls?: TlsOptions | undefined;
+}
+
+export function openClient({ address, tls }: Target, timing: Pick<Timing, keyof typeof SHORTEST>): Client {
   // The loader builds the constructors from the file, so TypeScript cannot see them: ProtoGrpcType is generated from
   // the same file.
   loaded ??= loadPackageDefinition(loadSync(protoPath(), PROTO_OPTIONS)) as unknown as ProtoGrpcType;
-  const connections = new Connections();
-  const client = new loaded.saga.worker.v1.WorkerService(target, connections, {
+  const connections = new Connections(tls ? credentials.createSsl(authorities(tls)) : credentials.createInsecure());
+  const client = new loaded.saga.worker.v1.WorkerService(address, connections, {
     ...CHANNEL,
     "grpc.keepalive_time_ms": Math.max(timing.keepaliveMs, SHORTEST.keepaliveMs),
     "grpc.keepalive_timeout_ms": Math.max(timing.keepaliveTimeoutMs, SHORTEST.keepaliveTimeoutMs),
@@ -65,19 +73,22 @@ export function openClient(target: string, timing: Pick<Timing, keyof typeof SHO
 }
 
 /**
- * Plain credentials that know the TCP connections of their channel. gRPC has no limit for a server's first frame, and a channel that is
+ * Credentials that know the TCP connections of their channel. gRPC has no limit for a server's first frame, and a channel that is
  * closed while it waits for one leaves its connection open.
  */
 class Connections extends ChannelCredentials {
   private readonly sockets = new Set<Socket>();
-  private readonly plain = credentials.createInsecure();
+
+  constructor(private readonly inner: ChannelCredentials) {
+    super();
+  }
 
   destroy(): void {
     for (const socket of this.sockets) socket.destroy();
   }
 
   override _isSecure(): boolean {
-    return false;
+    return this.inner._isSecure();
   }
 
   override _equals(other: ChannelCredentials): boolean {
@@ -87,7 +98,7 @@ class Connections extends ChannelCredentials {
   override _createSecureConnector(
     ...about: Parameters<ChannelCredentials["_createSecureConnector"]>
   ): experimental.SecureConnector {
-    const connector = this.plain._createSecureConnector(...about);
+    const connector = this.inner._createSecureConnector(...about);
     return {
       waitForReady: () => connector.waitForReady(),
       getCallCredentials: () => connector.getCallCredentials(),

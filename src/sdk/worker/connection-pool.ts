@@ -2,13 +2,13 @@
 // node that a channel lands on. So the pool opens further channels until it has met all nodes, and drains those that
 // land on a node it has met.
 import type { HelloAck } from "../protocol/index.js";
+import type { Target } from "./client.js";
 import { Connection, type ConnectionOwner } from "./connection.js";
 import type { Log } from "./log.js";
 import { jitteredBackoff, type Timing } from "./timing.js";
 
 export interface ConnectionPoolOptions {
-  /** "host:port" of the service's gRPC. */
-  readonly target: string;
+  readonly target: Target;
   readonly owner: ConnectionOwner;
   readonly timing: Timing;
   readonly log: Log;

@@ -10,7 +10,7 @@ import {
   Outgoing,
   type WorkerMessage,
 } from "../protocol/index.js";
-import { type Client, openClient, type WorkerCall } from "./client.js";
+import { type Client, openClient, type Target, type WorkerCall } from "./client.js";
 import type { CreditStream } from "./credit.js";
 import type { Log } from "./log.js";
 import { jitteredBackoff, type Timing } from "./timing.js";
@@ -47,7 +47,7 @@ export class Connection implements CreditStream {
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
-    private readonly target: string,
+    private readonly target: Target,
     private readonly owner: ConnectionOwner,
     private readonly timing: Timing,
     private readonly log: Log,
@@ -163,7 +163,7 @@ export class Connection implements CreditStream {
     this.state = "connecting";
     if (this.failures === 0 || error?.code === status.UNAUTHENTICATED || error?.code === status.INVALID_ARGUMENT) {
       const reason = error ? `${status[error.code]}: ${error.details}` : "the stream ended";
-      this.log.warn({ target: this.target, reason }, "stream to the service lost, reconnecting");
+      this.log.warn({ target: this.target.address, reason }, "stream to the service lost, reconnecting");
     }
     this.timer = setTimeout(() => this.open(), jitteredBackoff(this.timing, this.failures++));
     this.owner.onLost(this);

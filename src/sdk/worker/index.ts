@@ -6,4 +6,5 @@ export { ActionError, type ActionErrorOptions } from "./error.js";
 export type { Log } from "./log.js";
 export { runWorker } from "./run.js";
 export { DEFAULT_TIMING, type Timing } from "./timing.js";
+export type { TlsOptions } from "./tls.js";
 export { createWorker, type Worker, type WorkerOptions } from "./worker.js";

@@ -2,6 +2,7 @@
 // for (RFC 9110, section 15.2, has it skipped), as a proxy in between may send one.
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
+import { authorities, type TlsOptions } from "./tls.js";
 
 export interface Posted {
   readonly status: number;
@@ -13,10 +14,16 @@ export interface Posted {
   readonly text: string;
 }
 
+/** By what the service knows the worker, and the worker the service. */
+export interface Peers {
+  readonly token: string | undefined;
+  readonly tls: TlsOptions | undefined;
+}
+
 const MOST_TEXT = 65_536;
 
 /** Rejects without an answer, also when the signal is aborted. */
-export function post(url: string, body: string, token: string | undefined, signal: AbortSignal): Promise<Posted> {
+export function post(url: string, body: string, { token, tls }: Peers, signal: AbortSignal): Promise<Posted> {
   const headers = {
     "content-type": "application/json",
     "content-length": Buffer.byteLength(body),
@@ -24,7 +31,8 @@ export function post(url: string, body: string, token: string | undefined, signa
   };
   return new Promise((resolve, reject) => {
     const send = new URL(url).protocol === "https:" ? requestHttps : requestHttp;
-    const outgoing = send(url, { method: "POST", headers, signal }, (response) => {
+    const ca = tls && authorities(tls);
+    const outgoing = send(url, { method: "POST", headers, signal, ...(ca && { ca }) }, (response) => {
       let text = "";
       response.setEncoding("utf8");
       response.on("data", (chunk: string) => {

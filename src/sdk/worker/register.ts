@@ -3,14 +3,13 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { type Action, type Reach, registration } from "./action.js";
 import { type Log, reasonOf } from "./log.js";
-import { type Posted, post } from "./post.js";
+import { type Peers, type Posted, post } from "./post.js";
 import { jitteredBackoff, type Timing } from "./timing.js";
 
-export interface RegisterOptions {
+export interface RegisterOptions extends Peers {
   readonly api: string;
   readonly service: string;
   readonly serviceVersion: string | undefined;
-  readonly token: string | undefined;
   readonly actions: readonly Action[];
   readonly timing: Timing;
   readonly log: Log;
@@ -97,14 +96,14 @@ export class Registrar {
   }
 
   private async tryOnce(reach: Reach, onlyMissing: boolean): Promise<Posted | Problem> {
-    const { service, serviceVersion, actions, token } = this.options;
+    const { service, serviceVersion, actions } = this.options;
     const url = `${this.options.api.replace(/\/+$/, "")}/api/v1/registry/register`;
     const declared = actions.map((action) => registration(action, reach));
     const about = { service, service_version: serviceVersion, ...(onlyMissing && { [ONLY_MISSING]: true }) };
     const body = JSON.stringify({ ...about, actions: declared });
     try {
       const signal = AbortSignal.any([this.options.signal, AbortSignal.timeout(REQUEST_MS)]);
-      const posted = await post(url, body, token, signal);
+      const posted = await post(url, body, this.options, signal);
       const { status, text, location } = posted;
       if (status >= 200 && status < 300) return posted;
       if (location !== undefined)

@@ -13,6 +13,7 @@ import { Executor, OUTPUT_BYTES } from "./executor.js";
 import { type Log, stderrLog } from "./log.js";
 import { Registrar } from "./register.js";
 import { completeTiming, type Timing } from "./timing.js";
+import type { TlsOptions } from "./tls.js";
 
 export interface WorkerOptions {
   /** The service whose actions these are: workflows name them "service.action". */
@@ -21,7 +22,7 @@ export interface WorkerOptions {
   readonly serviceVersion?: string;
   /** "host:port" of the orchestrator's gRPC. */
   readonly grpc: string;
-  /** "http://host:port" of the orchestrator's API. */
+  /** "http://host:port" of the orchestrator's API; "https:" where it has TLS. */
   readonly api: string;
   /** At least one. */
   readonly actions: readonly Action[];
@@ -37,6 +38,11 @@ export interface WorkerOptions {
    * part.
    */
   readonly workerId?: string;
+  /**
+   * The orchestrator's gRPC has TLS: `{}` where its certificate comes from an authority that Node trusts, `{ca}` for one of your own,
+   * which then counts for `api`, too. Absent: gRPC without TLS.
+   */
+  readonly tls?: TlsOptions;
   /** The credential, where the orchestrator asks for one. */
   readonly token?: string;
   /** Default: JSON lines on stderr. */
@@ -89,13 +95,14 @@ class StreamWorker implements Worker, ConnectionOwner {
     this.workerId = options.workerId ?? makeId(options.service);
     this.timing = completeTiming(options.timing);
     this.log = options.log ?? stderrLog();
-    const { api, service, serviceVersion, token, actions } = options;
+    const { api, service, serviceVersion, token, tls, actions } = options;
     const { timing, log, stopping } = this;
     this.registrar = new Registrar({
       api,
       service,
       serviceVersion,
       token,
+      tls,
       actions,
       timing,
       log,
@@ -112,7 +119,7 @@ class StreamWorker implements Worker, ConnectionOwner {
       heartbeat: (dispatchId, via) => this.pool.liveOr(via)?.send({ heartbeat: { dispatch_id: dispatchId } }),
     });
     this.pool = new ConnectionPool({
-      target: options.grpc,
+      target: { address: options.grpc, tls },
       owner: this,
       timing: this.timing,
       log: this.log,

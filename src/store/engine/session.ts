@@ -1,6 +1,8 @@
 // How every session of this service with Postgres begins: where the server is, and the settings that our statements and the reading of
 // their results rely on, whatever the database, its role or its server sets. This is the only place that calls the driver.
+import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { createSecureContext } from "node:tls";
 import postgres, { type Sql } from "postgres";
 import { type DatabaseAddress, type DatabaseTls, parseDatabaseUrl } from "../../config/index.js";
 import { backoff } from "../../sdk/backoff.js";
@@ -87,7 +89,8 @@ function addressOf(address: DatabaseAddress, readsAlone: boolean) {
       ...(database !== undefined && { database }),
       ...(user !== undefined && { user }),
       ...(password !== undefined && { pass: password }),
-      ...(tls && { ssl: tlsOf(tls) }),
+      // As in libpq, a socket has no TLS: it leads to this machine.
+      ...(tls && socket === undefined && { ssl: tlsOf(tls) }),
       ...(connectTimeout !== undefined && { connect_timeout: connectTimeout }),
       ...(targetSessionAttrs && { target_session_attrs: readsAlone ? "primary" : targetSessionAttrs }),
     },
@@ -105,10 +108,28 @@ function tlsOf({ mode, rootCert, cert, key }: DatabaseTls) {
     ...(rootCert !== undefined && { ca: fileOf("sslrootcert", rootCert) }),
     ...(cert !== undefined && key !== undefined && { cert: fileOf("sslcert", cert), key: fileOf("sslkey", key) }),
   };
+  refuseUnfit(files);
   const verifies = mode === "verify-full" || mode === "verify-ca" || (mode === "require" && rootCert !== undefined);
   if (!verifies && Object.keys(files).length === 0) return mode === "allow" ? "prefer" : mode;
   if (!verifies) return { ...files, rejectUnauthorized: false };
-  return { ...files, ...(mode !== "verify-full" && { checkServerIdentity: () => undefined }) };
+  // Said, because a variable of the environment turns Node's own default off.
+  const verified = { ...files, rejectUnauthorized: true };
+  return mode === "verify-full" ? verified : { ...verified, checkServerIdentity: () => undefined };
+}
+
+/** The driver would meet such files where nothing catches the error, and Node takes a root certificate that is none for no root at all. */
+function refuseUnfit(files: { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer }): void {
+  const check = (parameters: string, used: () => unknown) => {
+    try {
+      used();
+    } catch (error) {
+      const { message } = error as Error;
+      throw new UnusableDatabase(`DATABASE_URL has ${parameters} that cannot be used: ${message}`, { cause: error });
+    }
+  };
+  const { ca, ...own } = files;
+  if (ca !== undefined) check("an sslrootcert", () => new X509Certificate(ca));
+  check("an sslcert and an sslkey", () => createSecureContext(own));
 }
 
 function fileOf(parameter: string, path: string): Buffer {

@@ -7,6 +7,7 @@ import { Executor, type Origin, OUTPUT_BYTES } from "../executor.js";
 import { type Log, stderrLog } from "../log.js";
 import { Registrar } from "../register.js";
 import { completeTiming, type Timing } from "../timing.js";
+import type { TlsOptions } from "../tls.js";
 import { answerBody, type CalledStep } from "./message.js";
 import { Reports } from "./reports.js";
 
@@ -15,12 +16,14 @@ export interface CalledWorkerOptions {
   readonly service: string;
   /** Your version of the service, shown in the registry. */
   readonly serviceVersion?: string;
-  /** "http://host:port" of the orchestrator's API. */
+  /** "http://host:port" of the orchestrator's API; "https:" where it has TLS. */
   readonly api: string;
   /** At least one. */
   readonly actions: readonly Action[];
   /** The most bytes of an output, as in a gRPC worker: set it to the orchestrator's `SAGA_LIMIT_OUTPUT_BYTES`. Default 1,048,576. */
   readonly outputBytes?: number;
+  /** `{ca}` where the certificate of the orchestrator's API comes from an authority of your own. */
+  readonly tls?: TlsOptions;
   /** The credential, where the orchestrator asks for one. */
   readonly token?: string;
   /** Default: JSON lines on stderr. */
@@ -58,14 +61,15 @@ export class CalledWorkerCore {
     if (options.actions.length === 0) throw new TypeError("a worker needs at least one action");
     this.log = options.log ?? stderrLog();
     this.timing = completeTiming(options.timing);
-    this.reports = new Reports({ token: options.token, timing: this.timing, log: this.log });
-    const { api, service, serviceVersion, token, actions } = options;
+    const { api, service, serviceVersion, token, tls, actions } = options;
+    this.reports = new Reports({ token, tls, timing: this.timing, log: this.log });
     const { timing, log, stopping } = this;
     this.registrar = new Registrar({
       api,
       service,
       serviceVersion,
       token,
+      tls,
       actions,
       timing,
       log,

@@ -1,11 +1,10 @@
 // Reports to the service's API: an answer, again until it is recorded, and heartbeats, whose answer says whether to go on.
 import { setTimeout as delay } from "node:timers/promises";
 import { type Log, reasonOf } from "../log.js";
-import { type Posted, post } from "../post.js";
+import { type Peers, type Posted, post } from "../post.js";
 import { jitteredBackoff, type Timing } from "../timing.js";
 
-export interface ReportsOptions {
-  readonly token: string | undefined;
+export interface ReportsOptions extends Peers {
   readonly timing: Timing;
   readonly log: Log;
 }
@@ -62,6 +61,6 @@ export class Reports {
   }
 
   private request(url: string, body: string): Promise<Posted> {
-    return post(url, body, this.options.token, AbortSignal.timeout(REQUEST_MS));
+    return post(url, body, this.options, AbortSignal.timeout(REQUEST_MS));
   }
 }
