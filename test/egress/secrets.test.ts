@@ -11,6 +11,8 @@ const BASIC = "Basic dXNlcjpwYXNzd29yZA==";
 const WHSEC = "whsec_c2VjcmV0c2VjcmV0";
 const TOO_SHORT =
   "must have at least 16 characters, without a scheme or whsec_ in front of them: shorter ones can be guessed";
+const SIGNING_TOO_SHORT =
+  "SAGA_SIGNING_SECRET must have at least 32 characters: the secrets of all services are derived from it";
 
 const folder = mkdtempSync(join(tmpdir(), "saga-secrets-"));
 const secretsFile = join(folder, "secrets.json");
@@ -178,14 +180,14 @@ describe("the secrets file", () => {
       "SAGA_SIGNING_SECRET must have Base64 after whsec_",
     ]);
     for (const signingSecret of ["fifteen letters", "whsec_c2VjcmV0"])
-      expect(problems(() => readSecrets({ signingSecret }))).toEqual([`SAGA_SIGNING_SECRET ${TOO_SHORT}`]);
+      expect(problems(() => readSecrets({ signingSecret }))).toEqual([SIGNING_TOO_SHORT]);
   });
 
   it("that has problems is reported together with the signing secret", () => {
     read('{"a": "s3cr3t-of-a-file"}');
     writeFileSync(secretsFile, '{"a": "short", "b": "shorter"}');
     expect(problems(() => readSecrets({ secretsFile, signingSecret: "short" }))).toEqual([
-      `SAGA_SIGNING_SECRET ${TOO_SHORT}`,
+      SIGNING_TOO_SHORT,
       ...["a", "b"].map((name) => `${secretsFile}: ${name}: its value ${TOO_SHORT}`),
     ]);
   });
