@@ -164,7 +164,13 @@ describeWithRedis("accepted dispatches", (redis) => {
       const start = async (count: number, names = ["http", "rmq"]) => {
         for (let nth = 0; nth < count; nth++) runs.push(await client.start(names[nth % names.length] ?? "http"));
       };
-      const kill = () => process.kill(livingNodes(service)[0]?.pid ?? 0, "SIGKILL");
+      /** On return its primary has seen it die, so its connections are closed, and what was cut is in the books. */
+      const kill = async () => {
+        const deaths = () => logged(service, "node died, starting another").length;
+        const before = deaths();
+        process.kill(livingNodes(service)[0]?.pid ?? 0, "SIGKILL");
+        await until(() => deaths() > before, { within: WITHIN_MS, what: "the death of a node" });
+      };
       const threeNodes = () =>
         until(() => livingNodes(service).length === 3, { within: WITHIN_MS, what: "three nodes" });
 
@@ -179,7 +185,7 @@ describeWithRedis("accepted dispatches", (redis) => {
       await start(CUT, ["http"]);
       await until(() => worker.held.size === CUT, { within: WITHIN_MS, what: "hand-overs under way" });
       while (overHttp.count("cut") === 0) {
-        kill();
+        await kill();
         await threeNodes();
       }
       worker.letGo();
@@ -191,7 +197,7 @@ describeWithRedis("accepted dispatches", (redis) => {
       // While the workers work: nodes are killed, replaced and added.
       overHttp.answerAll();
       overRabbitMq.answerAll();
-      kill();
+      await kill();
       await threeNodes();
       await Promise.all([restart(service), added.start()]);
       await added.stop();
