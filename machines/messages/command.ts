@@ -245,7 +245,7 @@ export interface TaskClosed {
 interface CommandKind {
   /** It has an id before the first try, by which a repeat is recognised. The state of the run recognises the repeat of any other. */
   readonly isRepeatable: boolean;
-  /** Somebody asks for it: an overloaded node refuses it. Any other completes work that is in progress. */
+  /** A client or an operator asks for it, so an overloaded node refuses it. Other commands complete work that is in progress. */
   readonly isNewWork: boolean;
 }
 
