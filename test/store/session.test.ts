@@ -342,11 +342,12 @@ describe("a start", () => {
   ])("stops at a database %s", async (_, path, sentence) => {
     const name = nameOf(database.url);
     const role = `plain_${name}`;
-    await database.sql.unsafe(`create role "${role}" login`);
+    // The embedded server asks for a password.
+    await database.sql.unsafe(`create role "${role}" login password 'plain'`);
     await database.sql.unsafe(`revoke create on schema public from public`);
     await database.sql.unsafe(`alter role "${role}" set search_path = ${path}`);
     try {
-      const url = `postgres://${role}@${server.host}:${server.port}/${name}`;
+      const url = `postgres://${role}:plain@${server.host}:${server.port}/${name}`;
       await expect(awaitDatabase(url, silentLog)).rejects.toMatchObject({
         ...{ name: "UnusableDatabase", message: expect.stringContaining(sentence) },
       });
