@@ -9,7 +9,7 @@ COPY src ./src
 RUN npm run build && npm prune --omit=dev
 
 FROM node:24-slim
-# Beyond loopback, so the service ends with a sentence until the operator sets SAGA_INSECURE=1.
+# Beyond loopback, so the service ends with a sentence until the operator sets SAGA_AUTH, or SAGA_INSECURE=1.
 ENV NODE_ENV=production HOST=0.0.0.0 SAGA_DATA_DIR=/data
 WORKDIR /app
 COPY --from=build /app/package.json ./
@@ -19,6 +19,8 @@ COPY --from=build /app/dist ./dist
 COPY src/store/migrations ./src/store/migrations
 COPY src/dispatch/worker.proto ./src/dispatch/worker.proto
 COPY LICENSE ./
+# The command for operators: docker exec … saga key create.
+RUN chmod +x dist/service/cli/main.js && ln -s /app/dist/service/cli/main.js /usr/local/bin/saga
 # Only the embedded Postgres writes, and only to /data.
 RUN mkdir /data && chown node:node /data
 VOLUME /data

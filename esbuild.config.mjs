@@ -46,6 +46,19 @@ const packageFolders = {
   },
 };
 
+/** Of a CommonJS package that is imported when it is needed, a bundle in several files has the default export only. Cookie 1 is such a one. */
+const cookieImport = {
+  name: "cookie-import",
+  setup({ onLoad }) {
+    onLoad({ filter: /\/node_modules\/@fastify\/cookie\/index\.js$/ }, async ({ path }) => {
+      const text = await readFile(path, "utf8");
+      const contents = text.replace("await import('cookie')", "require('cookie')");
+      if (contents === text) throw new Error("@fastify/cookie loads its package in another way now");
+      return { contents };
+    });
+  },
+};
+
 await mendDriver();
 
 /** Where modules are. A packed copy of the sources has the first two only. */
@@ -80,7 +93,7 @@ const service = await build({
   // A third less for Node to read when a process starts. Names stay, for what prints them.
   minifySyntax: true,
   minifyWhitespace: true,
-  plugins: [packageFolders],
+  plugins: [packageFolders, cookieImport],
   banner: { js: COMMON_JS },
   sourcemap: true,
   sourcesContent: false,

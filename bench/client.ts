@@ -35,10 +35,16 @@ export interface StartOptions {
 
 export class Client {
   private readonly pool: Pool;
+  private readonly credential: { readonly authorization?: string };
   /** Requests that were answered with 503 and repeated. */
   shed = 0;
 
-  constructor(readonly base: string) {
+  /** `bearer`: the credential of every request. Absent: there is none. */
+  constructor(
+    readonly base: string,
+    bearer?: string,
+  ) {
+    this.credential = bearer === undefined ? {} : { authorization: `Bearer ${bearer}` };
     const timeout = 2 * WAIT_MS;
     this.pool = new Pool(new URL(base).origin, {
       ...{ connections: MAX_CONNECTIONS, pipelining: 1, headersTimeout: timeout, bodyTimeout: timeout },
@@ -54,7 +60,11 @@ export class Client {
   }
 
   async text(path: string): Promise<string> {
-    const { statusCode, body } = await this.pool.request({ method: "GET", path: this.path(path) });
+    const { statusCode, body } = await this.pool.request({
+      method: "GET",
+      path: this.path(path),
+      headers: this.credential,
+    });
     const text = await body.text();
     if (statusCode >= 400) throw new Refused(statusCode, `${statusCode} to GET ${path}`, 0);
     return text;
@@ -139,7 +149,7 @@ export class Client {
   }
 
   private async send<T>(method: "GET" | "POST", path: string, text?: string): Promise<T> {
-    const headers = text === undefined ? {} : { "content-type": "application/json" };
+    const headers = { ...this.credential, ...(text !== undefined && { "content-type": "application/json" }) };
     const answer = await this.pool.request({ method, path: this.path(path), headers, body: text ?? null });
     const body = await answer.body.text();
     if (answer.statusCode < 400) return JSON.parse(body) as T;

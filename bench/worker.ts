@@ -33,8 +33,9 @@ async function startWorker(settings: WorkerSettings): Promise<Stoppable> {
   return settings.transport === "rabbitmq" ? overRabbitMq(settings) : overGrpc(settings);
 }
 
-async function overGrpc({ grpc, api, maxInFlight }: WorkerSettings): Promise<Stoppable> {
-  const worker = createWorker({ service: WORKER_SERVICE, grpc, api, maxInFlight, actions, log });
+async function overGrpc({ grpc, api, maxInFlight, token }: WorkerSettings): Promise<Stoppable> {
+  const credential = token !== undefined && { token };
+  const worker = createWorker({ service: WORKER_SERVICE, grpc, api, maxInFlight, actions, log, ...credential });
   await worker.start();
   return worker;
 }

@@ -11,9 +11,19 @@ export interface Place {
   readonly grpc: string;
   /** The broker of the service, if it has one. */
   readonly amqpUrl?: string;
-  /** The prefix of the names of queues. */
-  readonly queues: string;
+  /** The queue of a service's worker. With access control a name must begin like this. */
+  readonly queue: (service: string) => string;
+  /** What the worker of a service needs. */
+  readonly credentials: (service: string) => Promise<Credentials>;
   readonly print: (line: string) => void;
+}
+
+/** Empty without access control. */
+export interface Credentials {
+  /** The key of the worker. */
+  readonly token?: string;
+  /** By which an HTTP worker knows the service. */
+  readonly signingSecret?: string;
 }
 
 export interface Run {
@@ -33,7 +43,11 @@ const WAIT_MS = 60_000;
 const PAUSE_MS = 50;
 
 export class Saga {
-  constructor(readonly url: string) {}
+  /** `token`: a key with the role `author`, with access control. */
+  constructor(
+    readonly url: string,
+    private readonly token?: string,
+  ) {}
 
   /** Publishes a workflow of the folder, from the file beside the example's code. */
   async publish(folder: string, file: string): Promise<void> {
@@ -57,7 +71,11 @@ export class Saga {
   async call<T>(method: string, path: string, body?: unknown): Promise<T> {
     const response = await fetch(`${this.url}/api/v1${path}`, {
       method,
-      ...(body !== undefined && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+      headers: {
+        ...(body !== undefined && { "content-type": "application/json" }),
+        ...(this.token !== undefined && { authorization: `Bearer ${this.token}` }),
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
     });
     const text = await response.text();
     if (!response.ok) throw new Error(`${method} ${path} was answered ${response.status}: ${text.slice(0, 500)}`);

@@ -1,10 +1,13 @@
-// The command of the small examples: runs one of them on a service that it starts and stops itself, or on the one that SAGA_API names.
+// The command of the small examples: runs one of them on a service that it starts and stops itself, or on the one that SAGA_API names. With --auth
+// that service has access control, and the example makes its keys.
+import { randomBytes } from "node:crypto";
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { type Place, Saga } from "./client.js";
+import { makeAdminKey, makeKey, saga } from "./access.js";
+import { type Credentials, type Place, Saga } from "./client.js";
 import { Child, freePorts } from "./order-fulfilment/processes.js";
 
 type Example = { run(place: Place): Promise<void> };
@@ -22,18 +25,63 @@ const SERVICE = fileURLToPath(new URL("../service/main.js", import.meta.url));
 const READY_MS = 60_000;
 const LOG_CHARS = 4_000;
 
-async function main(name = ""): Promise<number> {
-  const example = Object.hasOwn(EXAMPLES, name) ? EXAMPLES[name] : undefined;
-  const { AMQP_URL: amqpUrl, SAGA_API: api, SAGA_GRPC: grpc = "127.0.0.1:9090" } = process.env;
-  if (!example) return refuse(`npm run example -- NAME, where NAME is one of ${Object.keys(EXAMPLES).join(", ")}`);
+async function main(args: readonly string[]): Promise<number> {
+  const isAuth = args.includes("--auth");
+  const [name = "", ...rest] = args.filter((arg) => arg !== "--auth");
+  const example = Object.hasOwn(EXAMPLES, name) && rest.length === 0 ? EXAMPLES[name] : undefined;
+  const { AMQP_URL: amqpUrl, SAGA_API: api, SAGA_GRPC: grpc = "127.0.0.1:9090", SAGA_TOKEN: adminKey } = process.env;
+  if (!example)
+    return refuse(`npm run example -- NAME [--auth], where NAME is one of ${Object.keys(EXAMPLES).join(", ")}`);
   if (example.rabbitMq && !amqpUrl) return refuse(`${name} needs RabbitMQ: set AMQP_URL`);
+  if (isAuth && api !== undefined && !adminKey)
+    return refuse(`--auth on the service of SAGA_API needs SAGA_TOKEN: the key of an admin of a tenant`);
   const { run } = await example.load();
-  const broker = amqpUrl ? { amqpUrl } : {};
-  const play = (url: string, at: string) =>
-    run({ saga: new Saga(url), grpc: at, ...broker, queues: "example.", print: (line) => console.log(line) });
-  await (api === undefined ? withService(play) : play(api, grpc));
+  const play = async (service: Service) => {
+    const access = isAuth ? await accessOf(service) : OPEN;
+    const place = { saga: new Saga(service.api, access.token), credentials: access.credentials, grpc: service.grpc };
+    const queue = (of: string) => `${of}/example`;
+    await run({ ...place, ...(amqpUrl && { amqpUrl }), queue, print: (line) => console.log(line) });
+  };
+  if (api === undefined) await withService(play, isAuth);
+  else await play({ api, grpc, env: process.env, adminKey });
   return 0;
 }
+
+/** A service that runs. */
+interface Service {
+  readonly api: string;
+  readonly grpc: string;
+  /** Its settings. */
+  readonly env: NodeJS.ProcessEnv;
+  /** Absent: the command makes one. */
+  readonly adminKey?: string | undefined;
+}
+
+/** What the client and the workers of an example say to the service. */
+interface Access extends Pick<Place, "credentials"> {
+  readonly token?: string;
+}
+
+const OPEN: Access = { credentials: () => Promise.resolve({}) };
+
+async function accessOf({ api, env, adminKey }: Service): Promise<Access> {
+  const admin = adminKey ?? (await makeAdminKey(env));
+  const token = await makeKey(api, admin, { name: "client", roles: ["author"] });
+  console.log("Access control is on: an admin's key made one for the client (author), and one for each worker.");
+  const isSigning = Boolean(env.SAGA_SIGNING_SECRET);
+  const credentials = async (service: string): Promise<Credentials> => ({
+    token: await makeKey(api, admin, { name: service, roles: ["worker"], services: [service] }),
+    ...(isSigning && { signingSecret: await saga(["signing-secret", service], env) }),
+  });
+  return { token, credentials };
+}
+
+/** Settings of a service with access control. HTTP workers must be at public addresses then, unless their place is named. */
+const protectedSettings = () => ({
+  SAGA_AUTH: "api_key",
+  SAGA_SIGNING_SECRET: randomBytes(32).toString("base64"),
+  SAGA_WORKER_ALLOW: "127.0.0.1",
+});
 
 function refuse(sentence: string): number {
   console.error(sentence);
@@ -41,7 +89,7 @@ function refuse(sentence: string): number {
 }
 
 /** A service with an embedded Postgres, unless DATABASE_URL names one. Both end with the example. */
-async function withService(play: (api: string, grpc: string) => Promise<void>): Promise<void> {
+async function withService(play: (service: Service) => Promise<void>, isAuth: boolean): Promise<void> {
   const home = mkdtempSync(join(tmpdir(), "saga-example-"));
   const path = join(home, "service.log");
   const log = openSync(path, "a");
@@ -51,12 +99,12 @@ async function withService(play: (api: string, grpc: string) => Promise<void>): 
   const died = new Promise<never>((_, reject) => {
     onDeath = (why) => reject(new Error(`the ${why}:\n${readFileSync(path, "utf8").slice(-LOG_CHARS)}`));
   });
-  const env = { SAGA_WORKERS: "1", ...process.env, ...addresses };
+  const env = { SAGA_WORKERS: "1", ...process.env, ...addresses, ...(isAuth && protectedSettings()) };
   const service = new Child({ name: "service", entry: SERVICE, env, log, onDeath });
   service.start();
   try {
-    const url = `http://127.0.0.1:${http}`;
-    await Promise.race([untilReady(url).then(() => play(url, `127.0.0.1:${grpc}`)), died]);
+    const api = `http://127.0.0.1:${http}`;
+    await Promise.race([untilReady(api).then(() => play({ api, grpc: `127.0.0.1:${grpc}`, env })), died]);
   } finally {
     await service.stop();
     closeSync(log);
@@ -74,7 +122,7 @@ async function untilReady(url: string): Promise<void> {
     if (performance.now() > latest) throw new Error(`the service was not ready within ${READY_MS / 1_000} s`);
 }
 
-process.exitCode = await main(process.argv[2]).catch((error: unknown) => {
+process.exitCode = await main(process.argv.slice(2)).catch((error: unknown) => {
   console.error(error);
   return 1;
 });

@@ -12,6 +12,7 @@ export { type Move, Trace, type TracedRow } from "./chart/trace.js";
 export { foreignDispatch } from "./decide/answers.js";
 export { decide } from "./decide/decide.js";
 export { actionsNamed } from "./definition/registered.js";
+export { type NamedAt, type NeededRights, rightsNeeded } from "./definition/rights.js";
 export { type Compiled, type CompileOptions, compileWorkflow, compileWorkflowSlices } from "./definition/workflow.js";
 export {
   type About,
@@ -37,12 +38,19 @@ export {
   type Rows,
   RUN_COLUMNS,
 } from "./messages/relations.js";
-export type { Decided, Decision, Transition, VersionOf } from "./messages/transition.js";
+export type { Absent, Decided, Decision, Transition, VersionOf } from "./messages/transition.js";
 export { type Published, versionFact } from "./migrate/move.js";
 export { type Mock, type MockError, type Mocks, readMocks } from "./rehearsal/mocks.js";
 export { Rehearsal } from "./rehearsal/rehearsal.js";
 export * from "./rehearsal/rehearsed.js";
-export { type CompiledRule, compileRule, compileRuleSlices, type Rule, type RuleOptions } from "./rule/document.js";
+export {
+  type CompiledRule,
+  compileRule,
+  compileRuleSlices,
+  type Rule,
+  type RuleOptions,
+  ruleFor,
+} from "./rule/document.js";
 export { evaluateRule, type RuleAudit, type RuleResult } from "./rule/evaluate.js";
 export { UNKNOWN_TEXT, type Violation } from "./schema/check.js";
 export { detailOf } from "./schema/problem.js";
@@ -57,13 +65,21 @@ export * from "./state/group.js";
 export * from "./state/identity.js";
 export * from "./state/lifecycle.js";
 export type { QuarantineProof, TrialDeath } from "./state/proof.js";
+export { type CommandReach, isWithin } from "./state/reach.js";
 export * from "./state/record.js";
 export * from "./state/rollback.js";
 export * from "./state/slot.js";
 export { ANSWER_TRANSIT_MS, awaitedSignal, isOwedByRun, type Wait } from "./state/wait.js";
 export { parseActionName } from "./steps/action.js";
 export { type RunConcurrency, runSlot } from "./steps/concurrency.js";
-export { HEADER_NAME_PATTERN, MAX_EVENT_HEADERS, MAX_HEADER_CHARS } from "./steps/event.js";
+export {
+  HEADER_NAME_PATTERN,
+  isTenantHeader,
+  MAX_EVENT_HEADERS,
+  MAX_HEADER_CHARS,
+  RESERVED_HEADER,
+  TENANT_HEADER,
+} from "./steps/event.js";
 export { type StepBook, type StepFacts, stepBook } from "./steps/facts.js";
 export * from "./steps/plan.js";
 export { makesChildren } from "./steps/step.js";

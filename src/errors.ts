@@ -2,13 +2,14 @@
 // workflow's steps are not here: they are data of a run, and have a catalogue of their own in machines/.
 
 /**
- * Codes are part of the wire contract, and a retired one is never used again. The contract reserves `unauthorized`,
- * `rate_limited` and `publish_failed`; nothing raises them yet.
+ * Codes are part of the wire contract, and a retired one is never used again. The contract reserves `publish_failed`; nothing raises it yet.
  */
 export type ErrorCode =
   | "bad_request"
   | "invalid_config"
+  | "unauthorized"
   | "forbidden"
+  | "rate_limited"
   | "not_found"
   | "method_not_allowed"
   | "misdirected"
@@ -56,8 +57,25 @@ export const unsupportedMediaType = (message: string) => new SagaError(415, "bad
 export const invalidConfig = (message: string, details?: readonly ErrorDetail[]) =>
   new SagaError(400, "invalid_config", message, details);
 
+/** The credential is missing or not accepted. Every such answer has the same body: why is no one's business but the operator's. */
+export const unauthorized = () => new SagaError(401, "unauthorized", "a valid credential is needed");
+
 /** Whoever asks may not do this. */
 export const forbidden = (message: string) => new SagaError(403, "forbidden", message);
+
+/** Too many requests, or too many refused credentials. */
+export class RateLimited extends SagaError {
+  /** Whole seconds, at least one. */
+  readonly retryAfterSeconds: number;
+
+  constructor(message: string, seconds: number) {
+    super(429, "rate_limited", message);
+    this.retryAfterSeconds = Math.max(1, Math.ceil(seconds));
+  }
+}
+
+/** `seconds`: until the next one can succeed. */
+export const rateLimited = (message: string, seconds: number) => new RateLimited(message, seconds);
 
 export const methodNotAllowed = (message: string) => new SagaError(405, "method_not_allowed", message);
 

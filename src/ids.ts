@@ -31,6 +31,11 @@ export function derivedUuid(seed: string, shard?: ShardId): string {
   return inShard(`${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${fourth}-${hex.slice(20, 32)}`, shard);
 }
 
+/** Random ids are of version 4 or 7, derived ones of version 8. */
+export function uuidVersion(uuid: string): number {
+  return Number.parseInt(uuid.charAt(14), 16);
+}
+
 /** The shard of a run and of every id derived for it: the last byte. Must never change. */
 export function shardOf(uuid: string): ShardId {
   return asShardId(shardNumber(uuid));

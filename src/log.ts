@@ -20,6 +20,7 @@ export function createLogger(config: { readonly logLevel: string }, destination?
     level: config.logLevel,
     timestamp: stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
+    serializers: { err: describeError },
     redact: { paths: REDACTED_PATHS, censor: "[redacted]" },
   };
   if (destination !== undefined) return pino(options, destination);
@@ -29,6 +30,26 @@ export function createLogger(config: { readonly logLevel: string }, destination?
   if (config.logLevel !== "silent") process.once("exit", () => output.flushNow());
   return log;
 }
+
+/** SQLSTATEs of class 22 are about a value, and Postgres quotes it in the message; its details and contexts quote rows. */
+const ABOUT_VALUES = /^22/;
+
+/** An error as it is logged, without what it quotes of data. */
+function describeError(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const { name: type, message, stack, cause, code, severity, constraint_name, table_name } = error as PossiblyPostgres;
+  const isQuoting = error instanceof SyntaxError || (severity !== undefined && ABOUT_VALUES.test(String(code)));
+  return {
+    ...{ type, code, severity, constraint_name, table_name },
+    ...(isQuoting ? { stack: stack?.replace(message, "") } : { message, stack }),
+    ...(error instanceof AggregateError && { errors: error.errors.map(describeError) }),
+    ...(cause !== undefined && { cause: describeError(cause) }),
+  };
+}
+
+/** An error of Postgres has a severity. */
+type PossiblyPostgres = Error &
+  Readonly<Partial<Record<"code" | "severity" | "constraint_name" | "table_name", unknown>>>;
 
 /** Lines of this log that could not be written. */
 export function lostLines(log: Logger): number {

@@ -3,7 +3,7 @@
 // Each process imports only what it runs: loading the code of a node takes a second, and a primary runs none.
 import cluster from "node:cluster";
 import type { PrimaryOptions } from "./cluster/primary.js";
-import { type Config, loadConfig, publicUrlAt } from "./config/index.js";
+import { type Config, isAccessOn, loadConfig, publicUrlAt } from "./config/index.js";
 import { createLogger, type Logger } from "./log.js";
 import type { EmbeddedPostgres } from "./store/embedded/postgres.js";
 
@@ -19,6 +19,7 @@ const OPERATOR_ERRORS: readonly string[] = [
   "NodeDidNotStart",
   "UnusableDatabase",
   "DataDirInUse",
+  "UnusableDataDir",
   "AddressNotFree",
 ];
 
@@ -35,6 +36,7 @@ async function main(): Promise<void> {
   const { config, warnings } = loadConfig();
   const log = createLogger(config);
   for (const warning of warnings) log.warn(warning);
+  if (isAccessOn(config)) log.info({ credentials: config.credentials }, "access control is on");
   const { refuseTakenPorts } = await import("./cluster/ports.js");
   await refuseTakenPorts(config);
   const embedded = config.databaseUrl === undefined ? await startDatabase(config, log) : undefined;

@@ -123,4 +123,12 @@ describe("the tag of a test", () => {
     const shared = files.filter((path) => !path.endsWith(".test.ts") && !path.startsWith("harness/"));
     expect(shared.filter((path) => /\btags: "(?:short|both|long|alone)"/.test(textOf(path)))).toEqual([]);
   });
+
+  it("that it runs in both modes of access control is in the list of those, and nothing else is there", () => {
+    const section = /^## With access control$(.*?)^## /ms.exec(textOf("README.md"))?.[1] ?? "";
+    const rows = section.split("\n").filter((line) => line.startsWith("|"));
+    const listed = rows.flatMap((row) => [...row.matchAll(/`([^`]+\.test\.ts)`/g)].map(([, file]) => file));
+    const marked = files.filter((path) => path.endsWith(".test.ts") && /^\/\/ @access both$/m.test(textOf(path)));
+    expect(listed.sort()).toEqual(marked.sort());
+  });
 });

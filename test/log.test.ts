@@ -3,10 +3,11 @@ import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import fs, { existsSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { createLogger } from "../src/log.js";
 import { LogOutput, type Write } from "../src/log-output.js";
 import { createMetrics } from "../src/metrics/index.js";
+import { createTestDatabase, type TestDatabase } from "./harness/database.js";
 import { until } from "./harness/until.js";
 
 function logged(work: (log: ReturnType<typeof createLogger>) => void, logLevel = "info"): Record<string, unknown>[] {
@@ -36,6 +37,40 @@ describe("log", () => {
     const lines = logged((log) => log.info(secrets, "hello"));
     expect(JSON.stringify(lines)).not.toContain("hunter2");
     expect(lines).toHaveLength(1);
+  });
+});
+
+describe("an error of Postgres in the log", () => {
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await createTestDatabase({ max: 1 });
+    await database.sql`create table noted (note text not null, unique (note), check (length(note) > 99), count int)`;
+  });
+  afterAll(() => database.drop());
+
+  it.each([
+    ["a value that is no number", "22P02", "select 'hunter2'::int"],
+    ["a value that is no JSON", "22P02", `select '{"a": hunter2}'::json`],
+    ["a row that fails a check", "23514", "insert into noted values ('hunter2')"],
+    ["a row without a value", "23502", "insert into noted values (null, 7), ('hunter2', 8)"],
+  ])("of %s has its code and no value", async (_, code, statement) => {
+    const error = await database.sql.unsafe(statement).then(
+      () => undefined,
+      (error: Error) => error,
+    );
+    const [own, outer] = logged((log) => {
+      log.warn({ err: error }, "failed");
+      log.warn({ err: new Error("the commit failed", { cause: error }) }, "failed");
+    });
+    expect(own?.err).toMatchObject({ type: "PostgresError", code, severity: "ERROR" });
+    expect(outer?.err).toMatchObject({ type: "Error", message: "the commit failed", cause: { code } });
+    expect(JSON.stringify([own, outer])).not.toContain("hunter2");
+  });
+
+  it("has its words where they have no value", async () => {
+    const error = await database.sql`select * from noted_elsewhere`.catch((error: Error) => error);
+    const [line] = logged((log) => log.warn({ err: error }, "failed"));
+    expect(line?.err).toMatchObject({ message: 'relation "noted_elsewhere" does not exist', code: "42P01" });
   });
 });
 

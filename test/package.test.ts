@@ -42,6 +42,30 @@ async function run(folder: string, program: string, ...args: string[]): Promise<
   return stdout;
 }
 
+describe("the dependencies", { tags: "short" }, () => {
+  /** Whether a range of `engines` takes Node 20.20. Of comparators that are joined, the first counts. */
+  const takesOldest = (range: string) =>
+    range.split("||").some((part) => {
+      const [, sign = "", major = "0", minor = "0"] = /^\s*(\D*)(\d+)(?:\.(\d+))?/.exec(part) ?? [];
+      const isOpen = sign.trim() === ">=";
+      return Number(major) === 20 ? Number(minor) <= 20 : isOpen && Number(major) < 20;
+    });
+
+  it("install on the oldest Node without a warning", () => {
+    interface Locked {
+      readonly engines?: { readonly node?: string };
+    }
+    const { packages } = JSON.parse(readFileSync(join(ROOT, "package-lock.json"), "utf8")) as {
+      readonly packages: Readonly<Record<string, Locked>>;
+    };
+    const ranges = Object.entries(packages).flatMap(([name, { engines }]) =>
+      engines?.node === undefined ? [] : [[name, engines.node] as const],
+    );
+    expect(ranges.length).toBeGreaterThan(100);
+    expect(ranges.filter(([, range]) => !takesOldest(range))).toEqual([]);
+  });
+});
+
 describe("the list of packed files", { tags: "long" }, () => {
   let files: readonly string[];
   beforeAll(async () => {

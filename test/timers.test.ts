@@ -11,6 +11,8 @@ const LONGEST_MS = 2 ** 31 - 1;
 /** Timers by what bounds them: the file and the delay as it is written. */
 const BOUNDED: Readonly<Record<string, readonly string[]>> = {
   "a constant of the room, or the option of a test": [
+    "access/in-time.ts: ms",
+    "access/issuer-keys.ts: readWithinMs",
     "api/http/receive.ts: bounds.stallMs",
     "api/inspect.ts: pingMs",
     "api/stream.ts: pingMs",
@@ -38,6 +40,7 @@ const BOUNDED: Readonly<Record<string, readonly string[]>> = {
   "a backoff with a maximum": [
     "bus/exchange.ts: Math.min(withinMs, MAX_WAIT_MS)",
     "console/browser/live.ts: delay",
+    "console/browser/session.ts: backoff(failures, ASKED_AGAIN_MS)",
     "dispatch/offers.ts: delay",
     "dispatch/push/reporter.ts: ms",
     "events/event-consumer.ts: pause",

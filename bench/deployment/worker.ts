@@ -15,6 +15,8 @@ export interface WorkerSettings {
   /** Over HTTP: where it listens and the service reaches it. */
   readonly host: string;
   readonly maxInFlight: number;
+  /** Its credential over gRPC. Absent: it has none. */
+  readonly token?: string;
 }
 
 export interface WorkerProcess {

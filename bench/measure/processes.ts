@@ -90,6 +90,10 @@ function usageOf(pid: number): Usage | undefined {
   }
 }
 
+/** User and system seconds of those of the processes that there are. */
+export const cpuSecondsOf = (pids: readonly number[]): number =>
+  pids.reduce((sum, pid) => sum + (usageOf(pid)?.cpuSeconds ?? 0), 0);
+
 /** The fields from the third one, `state`: the second one is the name, which may hold spaces. */
 function statOf(pid: number): string[] {
   const text = readFileSync(`/proc/${pid}/stat`, "utf8");

@@ -144,6 +144,7 @@ function updateOf(id: RunId, revision: number, at: number): Row<"run_update"> {
     ...{ id, expected: revision, fence: String(revision + 1), state: "running", step: "s", last_seq: revision * 3 },
     ...{
       expected_fence: String(revision),
+      within: undefined,
       last_event_at: at,
       review: false,
       record: RECORD,

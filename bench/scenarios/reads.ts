@@ -88,14 +88,14 @@ async function pick(sql: Sql, rows: number): Promise<string[]> {
  * Runs that began a tenth of a second after each other, of ten workflows. One in a hundred waits for a signal, a thousandth failed, the others
  * succeeded. A run as a workload of this size leaves it would take minutes; these have no variables, no audit rows and no wakes, which lists do not read.
  */
-export async function fill(sql: Sql, rows: number): Promise<void> {
+export async function fill(sql: Sql, rows: number, tenantId: string | null = null): Promise<void> {
   await sql`
     insert into runs (id, shard, revision, fence, last_seq, state, current_step, last_event_at, terminal_at, requires_manual_review,
-      awaited_signal, paused_reason, record, workflow_id, version, definition_id, started_at)
+      awaited_signal, paused_reason, record, workflow_id, version, definition_id, started_at, tenant_id)
     select id, ('x' || right(id::text, 2))::bit(8)::int, 2, 2, 4,
       case when waits then 'paused' when n % 1000 = 1 then 'failed' else 'succeeded' end,
       case when waits then 'only' end, at, case when not waits then at end, false, case when waits then 'go' end,
-      case when waits then 'signal' end, '{"v":1,"ending":{"error":{"code":"declined"}}}', case n % 10 when 0 then ${WORKFLOW} else 'bench-other-' || n % 10 end, 1, id, at
+      case when waits then 'signal' end, '{"v":1,"ending":{"error":{"code":"declined"}}}', case n % 10 when 0 then ${WORKFLOW} else 'bench-other-' || n % 10 end, 1, id, at, ${tenantId}::uuid
     from (select n, n % 100 = 0 as waits, to_timestamp(ms / 1000.0) as at,
         (lpad(to_hex(ms), 12, '0') || '7' || substr(md5(n::text), 1, 3) || 'a' || substr(md5(n::text), 4, 15))::uuid as id
       from generate_series(1, ${rows}::int) as n,

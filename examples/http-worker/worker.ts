@@ -25,15 +25,17 @@ export interface Settings {
   /** The service's HTTP address. */
   readonly api: string;
   readonly port: number;
+  /** With access control: a key with the role `worker` for the service `labels`. */
+  readonly token?: string;
   /** What `saga signing-secret labels` prints. Absent: calls are not verified. */
   readonly signingSecret?: string;
 }
 
 /** Resolves when the worker takes steps, with the function that stops it. */
-export async function startWorker({ api, port, signingSecret }: Settings): Promise<() => Promise<void>> {
+export async function startWorker({ api, port, token, signingSecret }: Settings): Promise<() => Promise<void>> {
   const address = `http://127.0.0.1:${port}/steps`;
-  const signing = signingSecret === undefined ? {} : { signingSecret };
-  const worker = createHttpWorker({ service: "labels", api, address, path: "/steps", actions: [print], ...signing });
+  const reach = { api, address, path: "/steps", token, signingSecret };
+  const worker = createHttpWorker({ service: "labels", ...reach, actions: [print] });
   const app = fastify();
   await app.register(worker.plugin);
   await app.listen({ host: "127.0.0.1", port });

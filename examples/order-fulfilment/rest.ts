@@ -33,6 +33,8 @@ export class Saga {
     private readonly base: string,
     /** Aborts all calls. */
     private readonly signal: AbortSignal,
+    /** With access control: the key of an operator, or of an author who publishes. */
+    private readonly key?: string,
   ) {}
 
   async isReady(): Promise<boolean> {
@@ -47,6 +49,10 @@ export class Saga {
   async countActions(service: string): Promise<number> {
     const path = `/api/v1/registry/actions?service=${service}`;
     return (await this.call<{ total: number }>("GET", path, undefined, [200])).total;
+  }
+
+  async publish(workflow: unknown): Promise<void> {
+    await this.call("POST", "/api/v1/workflows", workflow as object, [200, 201]);
   }
 
   /** Returns the run's id. The order's id is the idempotency key, so repeated calls start one run. */
@@ -115,7 +121,11 @@ export class Saga {
       const response = await fetch(this.base + path, {
         method,
         signal: AbortSignal.any([this.signal, AbortSignal.timeout(CALL_MS)]),
-        ...(body && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+        headers: {
+          ...(body && { "content-type": "application/json" }),
+          ...(this.key !== undefined && { authorization: `Bearer ${this.key}` }),
+        },
+        ...(body && { body: JSON.stringify(body) }),
       });
       return { status: response.status, text: await response.text() };
     } catch {

@@ -24,13 +24,14 @@ import { openInBrowser } from "./opener.js";
 import { printBooks, printVerdict, showProgress } from "./print.js";
 import { type Run, Saga } from "./rest.js";
 import { makeOrders, SCENARIOS, type ScenarioName } from "./scenarios.js";
-import { type Cleanup, openShop, type Shop, strike } from "./stage.js";
+import { type Cleanup, type Keys, openShop, type Shop, strike } from "./stage.js";
 
 const USAGE = `npm run demo -- [options]
   --orders N         the number of orders (default 120; environment: ORDERS)
   --kill-service N   kill the service N times with SIGKILL during the batch, and restart it (KILL_SERVICE)
   --kill-worker N    the same for the worker (KILL_WORKER)
   --redis URL        the service's nodes use this Redis, with a channel prefix of their own (SAGA_WORKERS sets how many there are)
+  --auth             with access control: the demo makes keys for the author, the client and the worker (SAGA_AUTH=api_key)
   --stay             keep everything running after the report, until Ctrl-C, so that the runs can be looked at
   --open             open the console in the browser when the service is ready; it stays, too
 With DATABASE_URL the demo creates a database of its own on that server and drops it at the end. Without it, it starts Postgres.`;
@@ -40,6 +41,7 @@ interface Options {
   readonly killService: number;
   readonly killWorker: number;
   readonly redis: string | undefined;
+  readonly auth: boolean;
   readonly stay: boolean;
   readonly open: boolean;
 }
@@ -71,7 +73,7 @@ function readOptions(): Options | undefined {
   const number = { type: "string" } as const;
   const kills = { "kill-service": number, "kill-worker": number };
   const flag = { type: "boolean", default: false } as const;
-  const flags = { orders: number, ...kills, redis: { type: "string" }, stay: flag, open: flag } as const;
+  const flags = { orders: number, ...kills, redis: { type: "string" }, auth: flag, stay: flag, open: flag } as const;
   try {
     const { values } = parseArgs({ options: flags });
     const { ORDERS = "120", KILL_SERVICE = "0", KILL_WORKER = "0" } = process.env;
@@ -80,6 +82,7 @@ function readOptions(): Options | undefined {
       killService: whole("--kill-service", values["kill-service"] ?? KILL_SERVICE, 0, 100),
       killWorker: whole("--kill-worker", values["kill-worker"] ?? KILL_WORKER, 0, 100),
       redis: values.redis,
+      auth: values.auth,
       stay: values.stay || values.open,
       open: values.open,
     };
@@ -106,7 +109,9 @@ async function demo(options: Options, home: string, cleanup: Cleanup, stop: Abor
   // Enough even if all orders are for the same article, so that stock never runs out by accident.
   await openBooks(sql, 3 * options.orders);
 
-  const shop = await openShop({ databaseUrl, redisUrl: options.redis, home }, cleanup, stop);
+  const { redis: redisUrl, auth } = options;
+  const shop = await openShop({ databaseUrl, redisUrl, home, auth }, cleanup, stop);
+  if (shop.keys) await sayAccess(shop.api, shop.keys);
   console.log(`The console: ${consoleOf(shop)}`);
   if (options.open) openInBrowser(consoleOf(shop));
   const progress = newProgress(orders.length);
@@ -114,7 +119,7 @@ async function demo(options: Options, home: string, cleanup: Cleanup, stop: Abor
   const late = AbortSignal.timeout(batchMs);
   const signal = AbortSignal.any([stop.signal, late]);
   setMaxListeners(0, signal);
-  const saga = new Saga(shop.api, signal);
+  const saga = new Saga(shop.api, signal, shop.keys?.operator);
   const batch = {
     saga,
     orders,
@@ -220,11 +225,22 @@ function runFaults(runs: readonly Run[], books: Audit): string[] {
 
 const consoleOf = ({ api }: Shop): string => `${api}/console`;
 
+/** Says what was made, and what the service answers to those who may not. */
+async function sayAccess(api: string, keys: Keys): Promise<void> {
+  const start = async (headers: Record<string, string>) =>
+    (await fetch(`${api}/api/v1/sagas/start`, { method: "POST", headers })).status;
+  const [stranger, worker] = [await start({}), await start({ authorization: `Bearer ${keys.worker}` })];
+  console.log(`Access control is on (SAGA_AUTH=api_key). The command "saga key create" made the key of an admin of the shop. With it,
+the API made keys for the author, who published the workflow, the operator, who starts runs, and the worker, which serves "shop" alone.
+A start without a key is answered ${stranger}, and one with the worker's key ${worker}.`);
+}
+
 /** Keeps the worker running: a reader of the runs may start another. */
 async function stay(shop: Shop, databaseUrl: string, signal: AbortSignal): Promise<void> {
   shop.worker.start();
   const places = { console: consoleOf(shop), API: `${shop.api}/docs`, books: `${databaseUrl} (schema shop)` };
-  const lines = Object.entries(places).map(([name, place]) => `  ${name.padEnd(9)}${place}`);
+  const key = shop.keys && { key: `${shop.keys.admin} (of the shop's admin)` };
+  const lines = Object.entries({ ...places, ...key }).map(([name, place]) => `  ${name.padEnd(9)}${place}`);
   console.log(["\nStill running until Ctrl-C, with all runs:", ...lines].join("\n"));
   await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
 }

@@ -4,10 +4,12 @@ import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { makeAdminKey, makeKey } from "../access.js";
 import { Child, freePorts } from "./processes.js";
 import { Saga } from "./rest.js";
 
 const HERE = fileURLToPath(new URL("../../../examples/order-fulfilment", import.meta.url));
+const WORKFLOW = join(HERE, "order-fulfilment.workflow.json");
 const SERVICE = fileURLToPath(new URL("../../service/main.js", import.meta.url));
 const WORKER = fileURLToPath(new URL("./worker.js", import.meta.url));
 
@@ -17,8 +19,17 @@ const LOG_TAIL = 20;
 /** What must be stopped at the end, in reverse order. */
 export type Cleanup = (() => Promise<unknown> | undefined)[];
 
+/** With access control: one for each of those who use the service. */
+export interface Keys {
+  readonly admin: string;
+  readonly author: string;
+  readonly operator: string;
+  readonly worker: string;
+}
+
 export interface Shop {
   readonly api: string;
+  readonly keys: Keys | undefined;
   readonly service: Child;
   readonly worker: Child;
   readonly isReady: () => Promise<void>;
@@ -27,12 +38,14 @@ export interface Shop {
 export interface Place {
   readonly databaseUrl: string;
   readonly redisUrl: string | undefined;
+  /** With access control. */
+  readonly auth: boolean;
   /** The folder of the logs. */
   readonly home: string;
 }
 
 export async function openShop(
-  { databaseUrl, redisUrl, home }: Place,
+  { databaseUrl, redisUrl, home, auth }: Place,
   cleanup: Cleanup,
   stop: AbortController,
 ): Promise<Shop> {
@@ -51,17 +64,29 @@ export async function openShop(
   };
   const ports = { HOST: "127.0.0.1", HTTP_PORT: String(http), GRPC_PORT: String(grpc) };
   const bus = redisUrl === undefined ? {} : { REDIS_URL: redisUrl, REDIS_PREFIX: `order-fulfilment:${process.pid}:` };
-  const store = { DATABASE_URL: databaseUrl, SAGA_DEFINITIONS_DIR: HERE };
-  const service = child("service", SERVICE, { ...ports, ...bus, ...store }, false);
-  const addresses = { SAGA_API: api, SAGA_GRPC: `127.0.0.1:${grpc}`, SHOP_DATABASE_URL: databaseUrl };
-  const worker = child("worker", WORKER, addresses, true);
-  const probe = new Saga(api, stop.signal);
-  const isReady = () => untilReady(probe, stop.signal);
+  // What the folder of definitions holds is the platform's. With access control an author of the shop publishes it.
+  const access = auth ? { SAGA_AUTH: "api_key" } : { SAGA_DEFINITIONS_DIR: HERE };
+  const store = { DATABASE_URL: databaseUrl };
+  const service = child("service", SERVICE, { ...ports, ...bus, ...store, ...access }, false);
+  const isReady = () => untilReady(new Saga(api, stop.signal), stop.signal);
   service.start();
   await isReady();
+  const keys = auth ? await makeKeys(api, databaseUrl) : undefined;
+  if (keys) await new Saga(api, stop.signal, keys.author).publish(JSON.parse(readFileSync(WORKFLOW, "utf8")));
+  const addresses = { SAGA_API: api, SAGA_GRPC: `127.0.0.1:${grpc}`, SHOP_DATABASE_URL: databaseUrl };
+  const worker = child("worker", WORKER, { ...addresses, ...(keys && { SAGA_TOKEN: keys.worker }) }, true);
   worker.start();
+  const probe = new Saga(api, stop.signal, keys?.operator);
   while ((await probe.countActions("shop")) === 0) await delay(50, undefined, { signal: stop.signal });
-  return { api, service, worker, isReady };
+  return { api, keys, service, worker, isReady };
+}
+
+/** The first key is made where the database is, the others by the API. Each may do what it is needed for. */
+async function makeKeys(api: string, databaseUrl: string): Promise<Keys> {
+  const admin = await makeAdminKey({ DATABASE_URL: databaseUrl });
+  const key = (name: string, services?: readonly string[]) =>
+    makeKey(api, admin, { name, roles: [name], ...(services && { services }) });
+  return { admin, author: await key("author"), operator: await key("operator"), worker: await key("worker", ["shop"]) };
 }
 
 /** The service of the demo uses default settings: of those in the environment, only its size is passed on. */

@@ -128,6 +128,8 @@ const worker = createWorker({
   service: "shop",
   grpc: setting("SAGA_GRPC"),
   api: setting("SAGA_API"),
+  // With access control: a key with the role `worker` for the service `shop`.
+  token: process.env.SAGA_TOKEN,
   actions: [reserveStock, releaseStock, chargeCard, refundCard, notifyCustomer, retractNotice],
   maxInFlight: 64,
   drainTimeoutMs: 5_000,
@@ -139,5 +141,8 @@ const worker = createWorker({
 process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
 process.channel?.unref();
 
-await runWorker(worker);
+await runWorker(worker).catch((error: Error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});
 await sql.end({ timeout: 2 });

@@ -37,5 +37,9 @@ const charge = defineAction({
   },
 });
 
-const { SAGA_GRPC = "127.0.0.1:9090", SAGA_API = "http://127.0.0.1:8080" } = process.env;
-await runWorker(createWorker({ service: "shop", grpc: SAGA_GRPC, api: SAGA_API, actions: [reserve, release, charge] }));
+const { SAGA_GRPC: grpc = "127.0.0.1:9090", SAGA_API: api = "http://127.0.0.1:8080", SAGA_TOKEN: token } = process.env;
+const worker = createWorker({ service: "shop", grpc, api, token, actions: [reserve, release, charge] });
+await runWorker(worker).catch((error: Error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});

@@ -22,13 +22,16 @@ export interface Settings {
   readonly api: string;
   /** The broker that the service has as `AMQP_URL`. */
   readonly url: string;
+  /** `warehouse`, or a name that begins with `warehouse/`: with access control the queue says whose it is. */
   readonly queue: string;
+  /** With access control: a key with the role `worker` for the service `warehouse`. */
+  readonly token?: string | undefined;
 }
 
 /** Resolves when the worker takes steps, with the function that stops it. */
-export async function startWorker({ api, url, queue }: Settings): Promise<() => Promise<void>> {
+export async function startWorker({ api, url, queue, token }: Settings): Promise<() => Promise<void>> {
   // It declares the queue, durable, and takes at most four steps at once.
-  const worker = createRabbitMqWorker({ service: "warehouse", api, url, queue, prefetch: 4, actions: [pick] });
+  const worker = createRabbitMqWorker({ service: "warehouse", api, url, queue, token, prefetch: 4, actions: [pick] });
   await worker.start();
   return () => worker.stop();
 }

@@ -9,10 +9,12 @@ const ACCOUNTS = { stock: "gRPC", bank: "HTTP", carrier: "RabbitMQ" };
 const SENT = 30;
 const REFUSED = 12;
 
-export async function run({ saga, grpc, amqpUrl = "", queues, print }: Place): Promise<void> {
+export async function run({ saga, grpc, amqpUrl = "", queue, credentials, print }: Place): Promise<void> {
   const [port = 0] = await freePorts(1);
   const books = new Books();
-  const stop = await startWorkers(books, { api: saga.url, grpc, amqpUrl, queue: `${queues}carrier`, port });
+  const [stock, bank, carrier] = await Promise.all(["stock", "bank", "carrier"].map(credentials));
+  const known = { stock, bank, carrier };
+  const stop = await startWorkers(books, { api: saga.url, grpc, amqpUrl, queue: queue("carrier"), port, known });
   try {
     await saga.publish("three-transports", "order.workflow.json");
     expectState(await saga.run("three-transports", { amount: SENT, address: "Basel" }), "succeeded");

@@ -5,6 +5,7 @@ import { ActionError, createWorker, defineAction } from "saga-orchestrator/worke
 import { createHttpWorker } from "saga-orchestrator/worker/http";
 import { createRabbitMqWorker } from "saga-orchestrator/worker/rabbitmq";
 import { Type } from "typebox";
+import type { Credentials } from "../client.js";
 import type { Books } from "./books.js";
 
 export interface Settings {
@@ -14,6 +15,7 @@ export interface Settings {
   readonly queue: string;
   /** The port of the bank's own server. */
   readonly port: number;
+  readonly known: { readonly [service in "stock" | "bank" | "carrier"]?: Credentials | undefined };
 }
 
 type Stop = () => Promise<void>;
@@ -42,23 +44,27 @@ function actionsOn(books: Books, account: string, name: string, undo: string) {
   return [make, unmake];
 }
 
-async function overGrpc(books: Books, { grpc, api }: Settings): Promise<Stop> {
+async function overGrpc(books: Books, { grpc, api, known: { stock } }: Settings): Promise<Stop> {
   const worker = createWorker({
     service: "stock",
     grpc,
     api,
+    token: stock?.token,
     actions: actionsOn(books, "stock", "reserve", "release"),
   });
   await worker.start();
   return () => worker.stop();
 }
 
-async function overHttp(books: Books, { api, port }: Settings): Promise<Stop> {
+async function overHttp(books: Books, { api, port, known: { bank } }: Settings): Promise<Stop> {
   const address = `http://127.0.0.1:${port}/`;
   const worker = createHttpWorker({
     service: "bank",
     api,
     address,
+    ...bank,
+    // It reports each answer later, as a slow worker does.
+    inlineMs: 0,
     actions: actionsOn(books, "bank", "charge", "refund"),
   });
   const app = fastify();
@@ -71,9 +77,9 @@ async function overHttp(books: Books, { api, port }: Settings): Promise<Stop> {
   };
 }
 
-async function overRabbitMq(books: Books, { api, amqpUrl: url, queue }: Settings): Promise<Stop> {
+async function overRabbitMq(books: Books, { api, amqpUrl: url, queue, known: { carrier } }: Settings): Promise<Stop> {
   const actions = actionsOn(books, "carrier", "book", "cancel");
-  const worker = createRabbitMqWorker({ service: "carrier", api, url, queue, actions });
+  const worker = createRabbitMqWorker({ service: "carrier", api, url, queue, actions, token: carrier?.token });
   await worker.start();
   return () => worker.stop();
 }

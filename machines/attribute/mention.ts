@@ -3,7 +3,7 @@
 import { isObject } from "../values/json.js";
 
 /** What an attribute may name. A `handler` is a step that follows an error or a timeout. */
-export type Mentioned = "step" | "handler" | "variable" | "local" | "action" | "rule";
+export type Mentioned = "step" | "handler" | "variable" | "local" | "action" | "rule" | "workflow" | "secret";
 
 /** An element of a path: every item of a list, or every member of an object. */
 export const EACH = "*";

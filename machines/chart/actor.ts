@@ -90,7 +90,7 @@ function sameValue(left: ChartValue, right: ChartValue): boolean {
 // ---- The logic of the actors of a program
 
 /** A transition that the chart has an edge for, as an actor emits it. */
-interface Taken {
+interface EmittedTransition {
   readonly type: "transition";
   readonly transition: Transition;
 }
@@ -104,14 +104,14 @@ interface Position {
 }
 
 type System = AnyActorRef["system"];
-type Scope = ActorScope<AnyMachineSnapshot, Transition, System, Taken>;
+type Scope = ActorScope<AnyMachineSnapshot, Transition, System, EmittedTransition>;
 
 /**
  * The machine of a program, with each of its edges looked up once. The chart has no guards, so an edge leads from a state to the same state for
  * every run: the library finds out for the first run that takes it. A transition by the library alone, which matches the event against the
  * edges of the state and works out what is left and entered, takes six times as long (20 and 3.5 µs, measured).
  */
-export class RunLogic implements ActorLogic<AnyMachineSnapshot, Transition, never, System, Taken> {
+export class RunLogic implements ActorLogic<AnyMachineSnapshot, Transition, never, System, EmittedTransition> {
   /** The states at the top, by their keys. */
   private readonly outer = new Map<string, Position>();
   /** The states in `active`, by theirs. */

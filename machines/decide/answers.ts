@@ -17,6 +17,7 @@ import {
   dispatch,
   dispatchCancelled,
   dispatchOf,
+  dispatchRequest,
   dispatchResolved,
   heartbeatFrom,
   phaseMetadata,
@@ -50,10 +51,10 @@ export function report(draft: Draft, command: Command<"result" | "failure" | "he
   const { wait, call, quarantined } = draft.context;
   if (wait?.kind !== "dispatched" || !call || !isAboutDispatch(command, wait, call))
     return unchanged({ type: "report", stale: true });
-  if (command.service !== undefined && command.service !== call.service)
-    return unchanged({ type: "report", stale: true, reason: foreignDispatch(call) });
+  if (!isOfServices(command, call)) return unchanged({ type: "report", stale: true, reason: foreignDispatch(call) });
   const notHandedOver = command.type === "failure" && command.notHandedOver;
   if (notHandedOver && wait.carried) return unchanged({ type: "report", stale: true });
+  draft.credential = command.credential;
   // A refusal is not acknowledged, so the worker keeps its answer until the run is released.
   if (quarantined) return refused("the run is in quarantine");
   // The stamp of a node whose clock is ahead counts as now.
@@ -77,6 +78,16 @@ function heartbeat(draft: Draft, wait: Dispatched, call: ActionCall): DecisionOn
   draft.change({ wait: { ...wait, ...heartbeatFrom(draft, call) } });
   draft.close("heartbeat");
   return draft.decided(answer);
+}
+
+function isOfServices(
+  { service, services }: Command<"result" | "failure" | "heartbeat">,
+  call: Pick<ActionCall, "service">,
+): boolean {
+  if (service !== undefined && service !== call.service) return false;
+  const matches = (pattern: string) =>
+    pattern.endsWith("*") ? call.service.startsWith(pattern.slice(0, -1)) : call.service === pattern;
+  return services === undefined || services.some(matches);
 }
 
 export function foreignDispatch({ service }: Pick<ActionCall, "service">): string {
@@ -110,7 +121,7 @@ export function carry(draft: Draft, { dispatchId, held: isHeld }: Command<"carry
   if (quarantined) return unchanged({ type: "advanced" });
   const row = isOwedByRun(wait, call) ? { hasRow: true as const } : {};
   if (wait.kind === "queued") {
-    const request: Owed = held ? {} : { sends: [{ kind: "dispatch.request", dispatchId, call }] };
+    const request: Owed = held ? {} : { sends: [dispatchRequest(run, dispatchId, call)] };
     if (!row.hasRow) return unchanged({ type: "advanced" }, request);
     draft.owe(request);
     draft.owe({ writes: [outboxRow(draft, dispatchId, "action")] });
@@ -146,8 +157,8 @@ function attemptSucceeded(draft: Draft, wait: Dispatched, result: JsonObject): v
 }
 
 /** The schema that the call was made with, also if the action was registered anew since. */
-function outputSchemaOf({ facts }: Draft, { service, action, version, outputHash: hash }: ActionCall) {
-  const registered = facts.action(service, action, version);
+function outputSchemaOf({ facts, context }: Draft, { service, action, version, outputHash: hash }: ActionCall) {
+  const registered = facts.action(service, action, version, context.run.tenantId);
   if (hash === undefined || hash === registered?.outputHash) return registered?.outputSchema;
   if (facts.outputSchema === undefined) throw new Needed({ kind: "output_schema", hash });
   return facts.outputSchema ?? registered?.outputSchema;

@@ -3,8 +3,9 @@
 
 import type { AnswerTo, Command, CommandType, RunCommand } from "../messages/command.js";
 import type { Facts } from "../messages/fact.js";
-import type { Decision, DecisionOn } from "../messages/transition.js";
+import type { Absent, Decision, DecisionOn } from "../messages/transition.js";
 import type { RunContext } from "../state/context.js";
+import { type CommandReach, type Everything, isWithin } from "../state/reach.js";
 import type { WorkflowPlan } from "../steps/plan.js";
 import { advance } from "./advance.js";
 import { carry, offer, report } from "./answers.js";
@@ -50,12 +51,29 @@ const COMMANDS: { readonly [T in CommandType]: (draft: Draft, command: Command<T
   migrate,
 };
 
+/** `reach`: whose runs the sender may command. */
 export function decide<C extends RunCommand>(
   plan: WorkflowPlan,
   context: RunContext,
   command: C,
   facts: Facts,
-): Decision<AnswerTo<C>> {
+  reach: Everything,
+): Decision<AnswerTo<C>>;
+export function decide<C extends RunCommand>(
+  plan: WorkflowPlan,
+  context: RunContext,
+  command: C,
+  facts: Facts,
+  reach: CommandReach,
+): Decision<AnswerTo<C>> | Absent;
+export function decide<C extends RunCommand>(
+  plan: WorkflowPlan,
+  context: RunContext,
+  command: C,
+  facts: Facts,
+  reach: CommandReach,
+): Decision<AnswerTo<C>> | Absent {
+  if (!isWithin(reach, context.run)) return { absent: true };
   const draft = new Draft(plan, context, facts, "actor" in command ? command.actor : "coordinator");
   // The table is typed by command type, which TypeScript cannot follow through an index.
   const handle = COMMANDS[command.type] as unknown as (draft: Draft, command: C) => Decision<AnswerTo<C>>;

@@ -1,6 +1,6 @@
 // The attempts of an action call: queued for a worker, then dispatched.
 
-import { type Dispatch, type Owed, outboxRow } from "../messages/owed.js";
+import { type Dispatch, type Owed, outboxRow, type Send } from "../messages/owed.js";
 import { type ActionCall, actionText } from "../state/call.js";
 import type { RunIdentity } from "../state/identity.js";
 import { isOwedByRun, type Wait } from "../state/wait.js";
@@ -43,8 +43,16 @@ export function queueCall(
   draft.change({ call, wait: { kind: "queued", dispatchId, attempt, nth, since: draft.now, ...due } });
   // Over gRPC the run's row and its wake row owe the dispatch: see isOwedByRun.
   if (call.transport !== "grpc") draft.owe({ writes: [outboxRow(draft, dispatchId, "action")] });
-  draft.owe({ sends: [{ kind: "dispatch.request", dispatchId, call }] });
+  draft.owe({ sends: [dispatchRequest(run, dispatchId, call)] });
   draft.close(edge);
+}
+
+export function dispatchRequest(
+  { tenantId }: Pick<RunIdentity, "tenantId">,
+  dispatchId: DispatchId,
+  call: ActionCall,
+): Send {
+  return { kind: "dispatch.request", dispatchId, call, ...(tenantId !== undefined && { tenantId }) };
 }
 
 function queueDue({ now }: Draft, { queueTimeoutMs }: ActionCall): number | undefined {

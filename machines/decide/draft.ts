@@ -35,6 +35,8 @@ export class Draft {
   private storedNames: string[] = [];
   private moved: VersionOf | undefined;
   private readonly done: Transition[] = [];
+  /** Of the worker that is the actor: its rows name it. */
+  credential: string | undefined;
   /** Children that this very decision creates. No read can find them yet. */
   readonly createdChildren: { readonly id: RunId; readonly entry: number }[] = [];
 
@@ -88,7 +90,8 @@ export class Draft {
   /** Records an audit event. `to` is the run state after it: the state of a run is always that of its last audit row. */
   row(type: AuditType, to: RunState, about: { stepId?: string; attempt?: number; metadata?: JsonObject } = {}): void {
     const { stepId, attempt = 0 } = about;
-    const metadata = about.metadata && bounded(about.metadata, this.facts.limits.metadata);
+    const named = this.credential === undefined ? about.metadata : { ...about.metadata, credential: this.credential };
+    const metadata = named && bounded(named, this.facts.limits.metadata);
     const from = this.context.state;
     // What a paused run still does (it takes answers) leaves it paused.
     const state = this.context.held && !isTerminal(to) ? "paused" : to;

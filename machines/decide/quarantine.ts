@@ -6,6 +6,7 @@ import { type DecisionOn, refused, unchanged } from "../messages/transition.js";
 import { isHalted, isPausing, type Patch, type RunContext } from "../state/context.js";
 import { isTerminal, type RunState } from "../state/lifecycle.js";
 import { awaitedSignal } from "../state/wait.js";
+import { dispatchRequest } from "./dispatching.js";
 import { type Draft, Needed } from "./draft.js";
 import { rescanFromStart } from "./events.js";
 import { consumeSignal, mayHaveSignal } from "./ledger/signals.js";
@@ -46,7 +47,7 @@ export function continueAfterHalt(draft: Draft): void {
     completeWait(draft, facts.signal.payload);
   } else if (context.wait?.kind === "queued" && context.call) {
     // Offers were refused meanwhile.
-    draft.owe({ sends: [{ kind: "dispatch.request", dispatchId: context.wait.dispatchId, call: context.call }] });
+    draft.owe({ sends: [dispatchRequest(context.run, context.wait.dispatchId, context.call)] });
     draft.close("note");
   } else proceedAfterChildren(draft);
 }

@@ -5,6 +5,7 @@ import type { Owed } from "../messages/owed.js";
 import type { Transition } from "../messages/transition.js";
 import type { RunContext } from "../state/context.js";
 import type { RunIdentity } from "../state/identity.js";
+import { type CommandReach, EVERYTHING } from "../state/reach.js";
 import { newRun, RECORD_FORMATS } from "../state/record.js";
 import type { JsonObject } from "../values/json.js";
 import { confirmation, newRunRows, type RunCommit, startedEvent, Unit, type UnitHost } from "../writes/unit.js";
@@ -25,19 +26,22 @@ export interface CarriedOut {
   readonly owed?: Owed;
   /** Database time. */
   readonly now: number;
+  /** Absent: the command is the service's own. */
+  readonly reach?: CommandReach;
 }
 
 /** `newFence`: a token that no other commit has. */
 export function commitOf(done: CarriedOut, newFence: UnitHost["newFence"]): RunCommit {
-  const { context, place, command, id, answer, transitions, owed = {}, now } = done;
+  const { context, place, command, id, answer, transitions, owed = {}, now, reach = EVERYTHING } = done;
   const host = { ...IN_MEMORY, newFence };
   const { revision, fence } = place;
   const received = { command, id, inboxId: id, keep: false };
-  if (transitions.length === 0) return confirmation({ context, revision, fence, received, answer, owed }, now, host);
+  const based = { context, revision, fence, reach };
+  if (transitions.length === 0) return confirmation({ ...based, received, answer, owed }, now, host);
   const unit = new Unit(place, host);
   for (const transition of transitions) unit.add(context.run, transition);
   unit.recordAnswer(received, answer);
-  return unit.toCommit({ context, revision, fence }, now);
+  return unit.toCommit(based, now);
 }
 
 /** Scopes share nothing: nothing is gained by it in memory. There is no broker. */

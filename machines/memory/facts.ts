@@ -70,7 +70,7 @@ export function readFact(tables: Tables, run: RunIdentity, need: StoreNeed, opti
     case "keyed_run": {
       const { scope, key } = startKey({ tenantId: run.tenantId, workflowId: need.workflowId }, need.key);
       const found = tables.start_keys.get(keyOf(scope, key));
-      return { keyedRun: found ? { id: asRunId(found.run_id) } : null };
+      return { keyedRun: found ? { id: asRunId(found.run_id), erased: false } : null };
     }
   }
 }

@@ -70,6 +70,7 @@ export class MemoryStore {
     const [update] = rows.run_update ?? [];
     const [based] = rows.run_update ?? rows.confirm ?? [];
     if (based && (run?.revision !== based.expected || run.fence !== based.expected_fence)) return false;
+    if (run && based && !isOfTenants(run, based.within)) return false;
     if ((rows.command ?? []).some((command) => run_commands.has(keyOf(runId, command.command_id)))) return false;
     if (update && run?.terminal_at !== undefined) return false;
     if (update && this.isClaimLost(rows)) return false;
@@ -176,6 +177,11 @@ export class MemoryStore {
     inbox.delete(commandId);
     return recorded ?? { type: "report", stale: false };
   }
+}
+
+/** `within` is an array literal of uuids. */
+function isOfTenants({ tenant_id }: RunRow, within: string | undefined): boolean {
+  return within === undefined || (tenant_id !== undefined && within.slice(1, -1).split(",").includes(tenant_id));
 }
 
 /** The entries of all relations, for rows of any. */

@@ -107,6 +107,10 @@ export interface ReportedDispatch {
   readonly arrivedAt?: number;
   /** The service of the worker's stream: a dispatch belongs to the service that it was given to. Absent over HTTP. */
   readonly service?: string;
+  /** The services of the worker's credential, over HTTP: each is a name, or a prefix and `*`. Absent: all. */
+  readonly services?: readonly string[];
+  /** The credential of the worker's stream: the actor is the worker. Absent with access off. */
+  readonly credential?: string;
 }
 
 export type CommandType = RunCommand["type"];
@@ -214,7 +218,7 @@ export interface Reported {
   readonly type: "report";
   /** The report was not about the dispatch that the run waits for, or came too late. It changed nothing. */
   readonly stale: boolean;
-  /** Why it was refused, where it was about a dispatch of another service. */
+  /** Why it was refused, where it was about a dispatch of another service or tenant. */
   readonly reason?: string;
   /** The run asks the worker to stop, and still waits for its answer. Only in the answer to a heartbeat. */
   readonly cancelled?: true;

@@ -22,10 +22,15 @@ export interface Facts {
   readonly random: number;
   /** A UUID derived from `seed`, with the run's shard as its last byte. The derivation must never change. */
   uuid(runId: RunId, seed: string): string;
-  /** The registration of `service.name` at `version`, or at its latest version that is not deprecated. */
-  action(service: string, name: string, version?: number): ActionFact | undefined;
-  /** The latest published version of the rule, of whichever tenant. */
-  rule(ruleId: string): Rule | undefined;
+  /** The registration of `service.name` at `version`, or at its latest version that is not deprecated, if it exists for the tenant. */
+  action(
+    service: string,
+    name: string,
+    version: number | undefined,
+    tenantId: string | undefined,
+  ): ActionFact | undefined;
+  /** The latest published version of the rule, if it exists for runs of this tenant. */
+  rule(ruleId: string, tenantId: string | undefined): Rule | undefined;
   licensed(tenantId: string | undefined, group: string): boolean;
   /** The problems of `value` under the JSON Schema. Empty: it conforms. */
   conforms(schema: JsonObject, value: Json, options?: CheckOptions): readonly string[];
@@ -61,9 +66,15 @@ export interface Facts {
   /** The variables that the service gave the run above at its start. */
   readonly startup?: JsonObject;
   /** The run that was started with an idempotency key. Null: there is none. */
-  readonly keyedRun?: { readonly id: RunId } | null;
+  readonly keyedRun?: KeyedRun | null;
   /** The published version of the run's own workflow that it is asked to go on under. Null: there is none for this tenant. */
   readonly version?: VersionFact | null;
+}
+
+export interface KeyedRun {
+  readonly id: RunId;
+  /** There was one, and its key is not used again. */
+  readonly erased: boolean;
 }
 
 /** The newest entry of the undo list that is still owed, of the step entries after `since`. Null: there is none. */

@@ -33,7 +33,13 @@ interface KeptVariables {
 /** What leaves the process after the commit. Kinds and members travel between nodes, so they are a wire format. */
 export type Send =
   /** The run's call needs a worker. The shell answers with an `offer` command once a worker has credit. */
-  | { readonly kind: "dispatch.request"; readonly dispatchId: DispatchId; readonly call: ActionCall }
+  | {
+      readonly kind: "dispatch.request";
+      readonly dispatchId: DispatchId;
+      readonly call: ActionCall;
+      /** Of the run: not every worker serves it. */
+      readonly tenantId?: string;
+    }
   /** The call was dispatched: it is sent to the worker, and sent again until it is accepted or answered. */
   | { readonly kind: "dispatch.send"; readonly dispatch: Dispatch }
   /** Asks the worker to stop. The run still waits for its answer or its deadline. */

@@ -52,11 +52,15 @@ function namesOf<C extends Columns>(columns: C): readonly (keyof C & string)[] {
 }
 
 export const RELATIONS = {
-  /** The compare-and-set of a run: `expected` and `expected_fence` are the revision and the token that it is based on. */
+  /**
+   * The compare-and-set of a run: `expected` and `expected_fence` are the revision and the token that it is based on. `within`: the tenants that the
+   * command may reach, an array literal of uuids. The run loses if it is of none of them. Null: it may be of any, or of none.
+   */
   run_update: {
     id: "uuid",
     expected: "int4",
     expected_fence: "int8",
+    within: "text?",
     fence: "int8",
     ...CHANGING,
     /** A rare column stays as it is unless it is set. */
@@ -70,7 +74,7 @@ export const RELATIONS = {
     definition_id: "uuid?",
   },
   /** A run that stays as it is, if it is at the expected revision (law 3). */
-  confirm: { id: "uuid", expected: "int4", expected_fence: "int8" },
+  confirm: { id: "uuid", expected: "int4", expected_fence: "int8", within: "text?" },
   /** `made_by`: the run of the group that creates it; null: a start. `scope` and `key`: its idempotency key. */
   new_run: {
     id: "uuid",

@@ -39,6 +39,11 @@ export interface Decided<A extends Answer = Answer> {
  */
 export type Decision<A extends Answer = Answer> = Decided<A> | { readonly need: Need };
 
+/** For its sender there is no such run: nothing of it may be told, and nothing is changed. */
+export interface Absent {
+  readonly absent: true;
+}
+
 /** A decision on a command of one type. */
 export type DecisionOn<T extends CommandType> = Decision<AnswerTo<Command<T>>>;
 

@@ -6,6 +6,7 @@ import { MemoryStore } from "../memory/store.js";
 import type { AuditEvent } from "../messages/audit.js";
 import type { ActionFact, Facts, Fetched, Need } from "../messages/fact.js";
 import type { PublishedEvent, SentCommand } from "../messages/owed.js";
+import { ruleFor } from "../rule/document.js";
 import type { RunIdentity } from "../state/identity.js";
 import { decodeRun } from "../state/record.js";
 import { asRunId, type RunId } from "../values/ids.js";
@@ -114,7 +115,7 @@ export class Family implements RehearsalHost {
       uuid: (_, seed) => this.uuid(seed),
       action: (service, name, version) =>
         options.action?.(service, name, version) ?? unregistered(service, name, version),
-      rule: (ruleId) => options.rule?.(ruleId),
+      rule: (ruleId, tenantId) => ruleFor(tenantId, options.rule?.(ruleId)),
       licensed: () => true,
       conforms: (schema, value, granted) => options.conforms?.(schema, value, granted) ?? [],
     };

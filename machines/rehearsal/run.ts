@@ -9,6 +9,7 @@ import type { Facts, Fetched, Need } from "../messages/fact.js";
 import type { Decided } from "../messages/transition.js";
 import type { Patch, RunContext } from "../state/context.js";
 import { isTerminal } from "../state/lifecycle.js";
+import { EVERYTHING } from "../state/reach.js";
 import { entryStep } from "../steps/plan.js";
 import type { RunId } from "../values/ids.js";
 import { measure } from "../values/json.js";
@@ -75,7 +76,7 @@ export class RehearsedRun {
   private decide(command: RunCommand): Decided {
     let facts = this.host.facts();
     for (;;) {
-      const decision = decide(this.program, this.context, command, facts);
+      const decision = decide(this.program, this.context, command, facts, EVERYTHING);
       if (!("need" in decision)) return decision;
       facts = { ...facts, ...this.host.fetch(this, decision.need) };
     }

@@ -42,6 +42,11 @@ export interface Rule {
   readonly document: JsonObject;
 }
 
+/** The rule, if runs of this tenant may use it: it is theirs, or no tenant's. For others it does not exist. */
+export function ruleFor(tenantId: string | undefined, rule: Rule | undefined): Rule | undefined {
+  return rule && (rule.tenantId === undefined || rule.tenantId === tenantId) ? rule : undefined;
+}
+
 export interface CompiledRule {
   /** Absent if there are problems. */
   readonly rule?: Rule;

@@ -48,7 +48,7 @@ export const action = stepType({
   enter({ attributes, scope, facts, run, plan }) {
     const name = textOf(attributes.action, scope, "action");
     const parsed = parseActionName(name);
-    const found = parsed && facts.action(parsed.service, parsed.name, parsed.version);
+    const found = parsed && facts.action(parsed.service, parsed.name, parsed.version, run.tenantId);
     if (!found) return failed("action_not_registered", `no action ${name} is registered`);
     if (found.licenseGroup !== undefined && !facts.licensed(run.tenantId, found.licenseGroup)) {
       const metadata = { action: name, license_group: found.licenseGroup };

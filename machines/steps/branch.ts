@@ -38,10 +38,10 @@ const NO_BRANCH = "no branch matches";
 export const unlessDefault = (map: Branches): string | null => (Object.hasOwn(map, "default") ? null : NO_BRANCH);
 
 /** The outcome of selecting a branch. */
-export type Taken = Extract<StepOutcome, { kind: "done" | "failed" }>;
+export type BranchTaken = Extract<StepOutcome, { kind: "done" | "failed" }>;
 
 /** The branch that `value`, as text, names, else `default`, else `next`; else the step fails. */
-export function takeBranch(map: Branches, value: Json | undefined, next: string | undefined): Taken {
+export function takeBranch(map: Branches, value: Json | undefined, next: string | undefined): BranchTaken {
   for (const key of value === undefined ? ["default"] : [asText(value), "default"]) {
     if (Object.hasOwn(map, key)) return { kind: "done", edge: `branch.${key}`, target: map[key]?.next };
   }

@@ -15,6 +15,7 @@ export const cancel = stepType({
   errors: "`not_found`",
   // A run that cancels itself comes to its end here.
   nextWhen: ({ run_id }) => (run_id ? "another run is cancelled" : null),
+  meetsOthers: ({ run_id }) => run_id !== undefined,
   dryRunSkips: ({ run_id }) => run_id !== undefined,
   enter({ attributes, scope, facts, run, plan, entry }) {
     const { compensate } = attributes;

@@ -31,10 +31,8 @@ export const decision = stepType({
   enter({ attributes: { expression, rule_id, rule_inputs, output_key, branches }, scope, plan, facts, run }) {
     if (expression) return takeBranch(branches, expression.evaluate(scope), plan.next);
     const ruleId = rule_id ? textOf(rule_id, scope, "rule_id") : "";
-    const rule = facts.rule(ruleId);
-    // Another tenant's rule does not exist.
-    if (!rule || (rule.tenantId !== undefined && rule.tenantId !== run.tenantId))
-      return failed("not_found", `there is no published rule ${beginningOf(ruleId, 128)}`);
+    const rule = facts.rule(ruleId, run.tenantId);
+    if (!rule) return failed("not_found", `there is no published rule ${beginningOf(ruleId, 128)}`);
     const inputs = rule_inputs ? objectOf(rule_inputs, scope, "rule_inputs") : inputsOf(scope);
     const result = evaluateRule(rule, inputs);
     const notes: readonly Note[] = [{ type: "rule.evaluated", metadata: { ...result.audit } }];

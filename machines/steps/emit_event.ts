@@ -18,6 +18,7 @@ export const emitEvent = stepType({
     const fault = topicFault(topic);
     if (fault !== undefined) place.at("topic").problem(fault);
   },
+  meetsOthers: () => true,
   dryRunSkips: () => true,
   enter({ attributes, scope, facts, run, plan, entry }) {
     const topic = topicOf(attributes.topic, scope);

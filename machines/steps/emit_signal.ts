@@ -22,6 +22,7 @@ export const emitSignal = stepType({
   },
   output: "{signal_id}",
   errors: "`not_found`",
+  meetsOthers: () => true,
   dryRunSkips: () => true,
   enter({ attributes, scope, facts, run, plan, entry }): StepOutcome {
     const name = textOf(attributes.signal_name, scope, "signal_name");

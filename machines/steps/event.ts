@@ -29,6 +29,11 @@ export const MAX_EVENT_HEADERS = 32;
 export const HEADER_NAME_PATTERN = misfit.ID_PATTERN;
 const HEADER_NAME = new RegExp(HEADER_NAME_PATTERN);
 export const MAX_HEADER_CHARS = 1_024;
+/** At the broker it names the tenant of an event, so no event has such a header of its own. A wire format. */
+export const TENANT_HEADER = "saga-tenant";
+export const RESERVED_HEADER = "is the service's own header: it names the tenant of an event";
+/** In any case, for consumers that compare names without it. */
+export const isTenantHeader = (name: string): boolean => name.toLowerCase() === TENANT_HEADER;
 /** Conditions of a wait, and the characters of each path and of each text. What is more is left to `match` alone. */
 const MAX_CONDITIONS = 8;
 const MAX_CONDITION_CHARS = 256;
@@ -47,8 +52,10 @@ export const eventHeaders: Kind<Template> = {
   ...object,
   parse(raw, place) {
     let valid = true;
-    for (const name of isObject(raw) ? Object.keys(raw) : [])
+    for (const name of isObject(raw) ? Object.keys(raw) : []) {
       if (!HEADER_NAME.test(name)) valid = Boolean(place.at(name).problem(misfit.unlikeName(HEADER_NAME_PATTERN)));
+      if (isTenantHeader(name)) valid = Boolean(place.at(name).problem(RESERVED_HEADER));
+    }
     const template = object.parse(raw, place);
     return valid ? template : undefined;
   },
@@ -63,6 +70,7 @@ export function eventHeadersOf(template: Template | undefined, scope: Scope): Re
     entries.map(([name, value]) => {
       if (!HEADER_NAME.test(name))
         throw new ExpressionError(`a member of headers ${misfit.unlikeName(HEADER_NAME_PATTERN)}`);
+      if (isTenantHeader(name)) throw new ExpressionError(`headers.${name} ${RESERVED_HEADER}`);
       if (typeof value === "object") throw new ExpressionError(`headers.${name} ${misfit.wrongType("string")}`);
       const text = asText(value);
       if (isLongerThan(text, MAX_HEADER_CHARS))

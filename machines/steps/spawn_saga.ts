@@ -6,7 +6,7 @@ import { childStarted } from "../messages/owed.js";
 import { startupSource } from "../state/identity.js";
 import { asRunId } from "../values/ids.js";
 import { isLongerThan } from "../values/text.js";
-import { stepType, textOf } from "./step.js";
+import { failed, stepType, textOf } from "./step.js";
 import { SAGA_ATTRIBUTES, sagaCall } from "./sub_saga.js";
 import { written } from "./words.js";
 
@@ -30,6 +30,11 @@ export const spawnSaga = stepType({
       throw new ExpressionError("idempotency_key must be 1 to 255 characters");
     if (key !== undefined && facts.keyedRun === undefined)
       return { kind: "need", need: { kind: "keyed_run", workflowId: workflow.workflowId, key } };
+    if (facts.keyedRun?.erased)
+      return failed(
+        "not_found",
+        "the run that was started under this idempotency key has been erased: it is not started again",
+      );
     if (facts.keyedRun) return { kind: "done", output: { run_id: facts.keyedRun.id } };
     const seed =
       key === undefined

@@ -62,6 +62,11 @@ export interface StepDeclaration<A extends Attributes = Attributes> {
   readonly effectful?: boolean;
   /** Whether it waits for a run of another workflow, which is its child. */
   readonly runsSaga?: boolean;
+  /**
+   * Whether it meets runs that are neither its family nor of a workflow that it names: by events, or by a signal or a cancel to any run. Absent: it
+   * does not.
+   */
+  meetsOthers?(attributes: Parsed<A>): boolean;
   /** What becomes of the variables that its attributes name: they are set when it succeeds, or hold the error that it catches. */
   readonly variables?: "assigned" | "caught";
   /** Its answer from outside, which a rehearsal takes from mocks. Absent: it waits for none. */

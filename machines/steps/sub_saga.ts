@@ -1,6 +1,6 @@
 // `sub_saga`: runs another workflow as a child and waits for its end. `spawn_saga` starts one and does not wait.
 
-import { number, object, optional, required, text } from "../attribute/kinds.js";
+import { naming, number, object, optional, required, text } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
 import type { Facts } from "../messages/fact.js";
 import type { Group } from "../state/group.js";
@@ -25,7 +25,7 @@ import {
 import { written } from "./words.js";
 
 export const SAGA_ATTRIBUTES = {
-  workflow_id: required(text, "The workflow to run."),
+  workflow_id: required(naming("workflow", text), "The workflow to run."),
   version: optional(number({ min: 1, whole: true }), "The latest published one at entry, if absent."),
   entrypoint: optional(text, "The entrypoint; its start if absent."),
   inputs: optional(object, "Its inputs."),

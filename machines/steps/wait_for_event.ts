@@ -35,6 +35,7 @@ export const waitForEvent = stepType({
   output: "{topic, headers, payload}; null after a timeout with `continue` or a step",
   errors: "`timeout`",
   pauses: true,
+  meetsOthers: () => true,
   mock: { output: "any", failures: "timeout" },
   check({ topic }, place) {
     const fault = topicFault(topic);

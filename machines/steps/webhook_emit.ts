@@ -1,5 +1,5 @@
 // `webhook_emit`: sends a signed webhook. Its commit owes the message, which is delivered at least once and independent of the run.
-import { optional, required, text, value } from "../attribute/kinds.js";
+import { naming, optional, required, text, value } from "../attribute/kinds.js";
 import { postOwed } from "../messages/owed.js";
 import { type JsonObject, measure } from "../values/json.js";
 import { formatInstant } from "../values/time.js";
@@ -14,7 +14,7 @@ export const webhookEmit = stepType({
     event_type: required(text, "The message's `type`."),
     payload: optional(value, "The message's `data`; {} if absent."),
     headers: optional(headers, "Name to text; null leaves a header out."),
-    secret_ref: optional(text, "The name of the secret that signs it; the service's own if absent."),
+    secret_ref: optional(naming("secret", text), "The name of the secret that signs it; the service's own if absent."),
   },
   dryRunSkips: () => true,
   enter({ attributes, scope, facts, run, plan, entry }) {

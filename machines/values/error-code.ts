@@ -21,7 +21,7 @@ export const ENGINE_ERRORS = {
   child_failed: "A sub-saga failed; `cause` is its error.",
   loop_limit_exceeded: "A while had `max_iterations` rounds, and its condition still holds.",
   not_found:
-    "`sub_saga`, `spawn_saga`: there is no such workflow, version or entrypoint. `emit_signal`, `cancel`: there is no such run. `decision`: there is no such rule. `http_request`: there is no such secret.",
+    "`sub_saga`, `spawn_saga`: there is no such workflow, version or entrypoint. `spawn_saga`: the run of its key has been erased. `emit_signal`, `cancel`: there is no such run. `decision`: there is no such rule. `http_request`: there is no such secret.",
   concurrency_limit:
     'All slots of the key of its workflow\'s `concurrency` were taken, and `on_limit` is "refuse". Only of runs that another run or a delay starts: a client is answered 409.',
   concurrency_queue_full: "Too many were waiting for a slot of the key already.",

@@ -5,6 +5,7 @@ import type { RareColumn, Row } from "../messages/relations.js";
 import { pausedReason, type RunContext } from "../state/context.js";
 import type { RunIdentity } from "../state/identity.js";
 import { isTerminal, type RunState } from "../state/lifecycle.js";
+import type { CommandReach } from "../state/reach.js";
 import { FIRST_FORMAT, RECORD_FORMATS, type RecordFormats, type StoredRun } from "../state/record.js";
 import { awaitedSignal } from "../state/wait.js";
 import { type RunId, shardNumber } from "../values/ids.js";
@@ -15,6 +16,8 @@ export interface RunUpdate {
   /** What it is based on. */
   readonly revision: number;
   readonly expectedFence: string;
+  /** Whose runs the command may change. */
+  readonly reach: Pick<CommandReach, "tenants">;
   readonly fence: string;
   readonly lastSeq: number;
   readonly lastEventAt: number;
@@ -30,6 +33,7 @@ export function updateRow(context: RunContext, update: RunUpdate): Row<"run_upda
     id: context.run.id,
     expected: update.revision,
     expected_fence: update.expectedFence,
+    within: tenantsWithin(update.reach),
     fence: update.fence,
     state: context.state,
     step: context.step,
@@ -50,6 +54,11 @@ export function updateRow(context: RunContext, update: RunUpdate): Row<"run_upda
     version: moved?.version,
     definition_id: moved?.definitionId,
   };
+}
+
+/** The tenants of a reach as a fence has them: an array literal of uuids. Undefined: all, and runs of none. */
+export function tenantsWithin({ tenants }: Pick<CommandReach, "tenants">): string | undefined {
+  return tenants === "*" ? undefined : `{${tenants.join(",")}}`;
 }
 
 /** The variables that a commit changes. One that the run does not have any more has no value. */

@@ -8,11 +8,12 @@ import { type RareColumn, type Relation, type Row, type Rows, RUN_COLUMNS } from
 import type { Transition, VersionOf } from "../messages/transition.js";
 import { type RunContext, wakeAt } from "../state/context.js";
 import type { RunIdentity } from "../state/identity.js";
+import type { CommandReach } from "../state/reach.js";
 import { newRun, type RecordFormats } from "../state/record.js";
 import { isOwedByRun } from "../state/wait.js";
 import { type RunId, shardNumber } from "../values/ids.js";
 import type { JsonObject } from "../values/json.js";
-import { changedVariables, newRunRow, type StartMark, updateRow } from "./run-row.js";
+import { changedVariables, newRunRow, type StartMark, tenantsWithin, updateRow } from "./run-row.js";
 
 /**
  * One run's share of a commit. The rows name the run: one row of `run_update`, `confirm` or `new_run` decides whether it wins, and all others are
@@ -53,6 +54,8 @@ export interface Based {
   readonly fence: string;
   /** The due time of the stored wake row; null: there is none; absent: unknown, or the poll has leased the row. */
   readonly wake?: number | null;
+  /** Whose runs the command of the commit may change. The store compares it with the run once more. */
+  readonly reach: Pick<CommandReach, "tenants">;
 }
 
 /** A command as a run receives it. */
@@ -122,7 +125,8 @@ export class Unit {
     const { id, keep, inboxId, requestHash } = received;
     const counted = answer.type === "report" && !answer.stale && this.events.length > 0;
     if (counted && namesItsDispatch(received)) this.workersAnswer = id;
-    else if (id !== undefined) this.answers.push({ command_id: id, answer: recorded(answer, requestHash), keep });
+    else if (id !== undefined && !isOfStranger(answer))
+      this.answers.push({ command_id: id, answer: recorded(answer, requestHash), keep });
     if (inboxId !== undefined) this.inboxGone.push(inboxId);
   }
 
@@ -141,7 +145,8 @@ export class Unit {
     const { id: runId } = context.run;
     const { lastSeq, lastEventAt, moved, fence, columns: changed } = this;
     const record = this.host.recordOf(context);
-    const about = { revision: based.revision, expectedFence: based.fence, fence, lastSeq, lastEventAt, record };
+    const { revision, fence: expectedFence, reach } = based;
+    const about = { revision, expectedFence, reach, fence, lastSeq, lastEventAt, record };
     const owed = this.owed.rows;
     const { wake, wake_gone } = wakeRows(runId, wakeChange(context, now, based.wake));
     const rows = {
@@ -181,15 +186,16 @@ export interface Unchanged extends Based {
 
 /** The commit of a refusal or a no-op: it confirms the revision that the decision was based on (law 3). */
 export function confirmation(unchanged: Unchanged, now: number, host: UnitHost): RunCommit {
-  const { context, revision, fence, wake, received, answer, owed } = unchanged;
+  const { context, wake, received, answer, owed } = unchanged;
   const { id, keep, inboxId, command, requestHash } = received;
   const runId = context.run.id;
-  const isRecorded = id !== undefined && !isRefusal(answer) && !namesItsDispatch(received);
+  const leavesNothing = isRefusal(answer) || isOfStranger(answer) || namesItsDispatch(received);
+  const isRecorded = id !== undefined && !leavesNothing;
   const owing = new OwedRows(host);
   owing.add(context.run, owed.writes ?? []);
   const rows = {
     ...owing.rows,
-    confirm: [{ id: runId, expected: revision, expected_fence: fence }],
+    ...confirmed(unchanged).rows,
     ...(command.type === "advance" && wakeRows(runId, wakeChange(context, now, wake))),
     command: isRecorded
       ? [{ run_id: runId, command_id: id, answer: recorded(answer, requestHash), keep, at: now }]
@@ -198,6 +204,16 @@ export function confirmation(unchanged: Unchanged, now: number, host: UnitHost):
   };
   return { runId, rows };
 }
+
+/** The commit that confirms a revision, and no more. */
+export function confirmed({ context, revision, fence, reach }: Based): RunCommit {
+  const { id } = context.run;
+  const confirm = [{ id, expected: revision, expected_fence: fence, within: tenantsWithin(reach) }];
+  return { runId: id, rows: { confirm } };
+}
+
+/** A report on another service's or tenant's dispatch leaves no row at a run that its worker has nothing to do with. */
+const isOfStranger = (answer: Answer) => answer.type === "report" && answer.reason !== undefined;
 
 /** A worker's answer that names its dispatch needs no row of its own. A client's idempotency key does need one. */
 export function namesItsDispatch({ command, keep, requestHash }: ReceivedCommand): boolean {
@@ -211,7 +227,7 @@ function recorded(answer: Answer, requestHash: string | undefined): object {
 
 // ---- What decisions owe
 
-type Growing = { -readonly [Of in Relation]?: Row<Of>[] };
+type GrowingRows = { -readonly [Of in Relation]?: Row<Of>[] };
 type CompleteWrite = Exclude<Write, { to: "new_run" | "promise" | "scope" }>;
 
 /**
@@ -219,7 +235,7 @@ type CompleteWrite = Exclude<Write, { to: "new_run" | "promise" | "scope" }>;
  * that the commit would write and change at once is changed before it is written: a statement does not see the rows that it inserts.
  */
 export class OwedRows {
-  private readonly grown: Growing = {};
+  private readonly grown: GrowingRows = {};
 
   constructor(private readonly host: Pick<UnitHost, "newFence" | "keptScope" | "outgoing">) {}
 

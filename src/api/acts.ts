@@ -49,7 +49,6 @@ export interface ActRoute<B extends TObject = TObject> {
   check?(body: Static<B>, outputBytes: number): void;
 }
 
-const actor = "api";
 const act = <B extends TObject>(route: ActRoute<B>): ActRoute => route as unknown as ActRoute;
 
 export const ACT_ROUTES: readonly ActRoute[] = [
@@ -102,6 +101,7 @@ export function actSchema<B extends TObject>(
 ) {
   return {
     tags: ["operating"],
+    "x-saga-role": "operator" as const,
     summary,
     params: path({ id: RunIdText }),
     body,
@@ -118,12 +118,14 @@ export function actRoutes(app: Api, deps: ApiDeps): void {
 function actRoute(app: Api, deps: ApiDeps, { name, summary, body, check }: ActRoute): void {
   const schema = actSchema(summary, body, { done: "The act is done, or was before.", also: [503] });
   app.post(`/api/v1/sagas/:id/${name}`, { schema }, async (request, reply) => {
+    const { principal } = request;
     const { id } = request.params;
     check?.(request.body, deps.config.limits.outputBytes);
     const target = [name, id];
-    const asks = { runId: id, target, body: withoutDefaults(body, request.body) };
+    const asks = { principal, runId: id, target, body: withoutDefaults(body, request.body) };
     const options = commandOptions(idempotencyKey(request), asks);
-    const asked = await commandOf(name, { runId: id, body: request.body as ActBody, sql: deps.sql, actor });
+    const acting = { runId: id, body: request.body as ActBody, sql: deps.sql };
+    const asked = await commandOf(name, { ...acting, actor: principal.actor, reach: options.reach });
     const answer = accepted<Acted>(await deps.runs.command(id, asked, options));
     if (answer.reason !== undefined) throw conflict(answer.reason);
     reply.status(202);
@@ -134,9 +136,11 @@ function actRoute(app: Api, deps: ApiDeps, { name, summary, body, check }: ActRo
 function releaseRoute(app: Api, { runs }: ApiDeps): void {
   const schema = actSchema("Release a run from quarantine", NoMembers, { done: "The run goes on." });
   app.post("/api/v1/sagas/:id/release", { schema }, async (request, reply) => {
+    const { principal } = request;
     const { id } = request.params;
-    const options = commandOptions(idempotencyKey(request), { runId: id, target: ["release", id], body: {} });
-    const answer = accepted<Acted>(await runs.command(id, { type: "release", actor }, options));
+    const asks = { principal, runId: id, target: ["release", id], body: {} };
+    const options = commandOptions(idempotencyKey(request), asks);
+    const answer = accepted<Acted>(await runs.command(id, { type: "release", actor: principal.actor }, options));
     reply.status(202);
     return { run_id: id, state: answer.state, changed: true };
   });

@@ -3,8 +3,8 @@ import { RUN_STATES } from "../../machines/index.js";
 import { countChildren } from "../store/engine/child-counts.js";
 import { runExists } from "../store/lists/runs.js";
 import type { ApiDeps } from "./deps.js";
-import { closeSignal } from "./http/close-signal.js";
 import { Id, ListOf, PAGE, pageOf, path, query, RunIdText } from "./http/parameters.js";
+import { readerOf } from "./http/reader.js";
 import { object, page, ref, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 import { RunReader } from "./run-reader.js";
@@ -22,12 +22,21 @@ function childrenRoute(app: Api, { readPool, workers }: Pick<ApiDeps, "readPool"
   const runs = new RunReader(readPool, workers);
   const response = responses({ 200: page("A page.", "SagaRun") }, 400, 404);
   const summary = "List a run's direct children: branches, items and sub-sagas";
-  const schema = { tags: ["sagas"], summary, params: runPath, querystring: listQuery, response };
-  app.get("/api/v1/sagas/:id/children", { schema }, async ({ params: { id }, query }, reply) => {
-    const closed = closeSignal(reply);
-    if (!(await readPool.look(closed, (sql) => runExists(sql, id)))) throw noSuchRun(id);
+  const schema = {
+    tags: ["sagas"],
+    "x-saga-role": "viewer" as const,
+    summary,
+    params: runPath,
+    querystring: listQuery,
+    response,
+  };
+  app.get("/api/v1/sagas/:id/children", { schema }, async (request, reply) => {
+    const { id } = request.params;
+    const { query } = request;
+    const reader = readerOf(request, reply);
+    if (!(await readPool.look(reader, (sql, reach) => runExists(sql, reach, id)))) throw noSuchRun(id);
     const filter = { parentRunId: id, parentStepId: query.parent_step_id, states: query.state };
-    return runs.list(filter, { page: pageOf(query), newestFirst: false }, closed);
+    return runs.list(filter, { page: pageOf(query), newestFirst: false }, reader);
   });
 }
 
@@ -43,10 +52,11 @@ const COUNTS = object(
 function countsRoute(app: Api, { readPool }: Pick<ApiDeps, "readPool">): void {
   const response = responses({ 200: COUNTS }, 400, 404);
   const summary = "Count a run's direct children by step, branch, state and current step";
-  const schema = { tags: ["sagas"], summary, params: runPath, response };
-  app.get("/api/v1/sagas/:id/children/counts", { schema }, async ({ params: { id } }, reply) => {
-    const closed = closeSignal(reply);
-    if (!(await readPool.look(closed, (sql) => runExists(sql, id)))) throw noSuchRun(id);
-    return readPool.run(closed, (sql) => countChildren(sql, id));
+  const schema = { tags: ["sagas"], "x-saga-role": "viewer" as const, summary, params: runPath, response };
+  app.get("/api/v1/sagas/:id/children/counts", { schema }, async (request, reply) => {
+    const { id } = request.params;
+    const reader = readerOf(request, reply);
+    if (!(await readPool.look(reader, (sql, reach) => runExists(sql, reach, id)))) throw noSuchRun(id);
+    return readPool.run(reader, (sql, reach) => countChildren(sql, reach, id));
   });
 }

@@ -1,12 +1,13 @@
 // The nodes of the cluster, the shards that each of them owns, and what is owed: read from the database, so any node answers for all. Rates
 // and latencies are metrics.
+import { EVERYTHING } from "../access/index.js";
 import { packageVersion } from "../config/package.js";
 import { STALE_SECONDS } from "../shard/membership.js";
 import { Placement, SHARDS } from "../shard/placement.js";
 import { type KnownNode, knownNodes, readBacklog } from "../store/lists/backlog.js";
 import { present } from "../store/lists/item.js";
 import type { ApiDeps } from "./deps.js";
-import { closeSignal } from "./http/close-signal.js";
+import { readerOf } from "./http/reader.js";
 import { one, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 
@@ -20,15 +21,22 @@ export function clusterRoutes(app: Api, deps: Deps): void {
   // Kept: it places the shards anew only when other nodes are alive.
   const placement = new Placement(NONE);
   const response = responses({ 200: one("The nodes, their shards and the backlog.", "Cluster") }, 400);
-  const schema = { tags: ["probes"], summary: "Get the nodes, their shards and the backlog", response };
-  app.get("/api/v1/cluster", { schema }, async (_, reply) => {
+  const schema = {
+    tags: ["probes"],
+    "x-saga-role": "platform" as const,
+    summary: "Get the nodes, their shards and the backlog",
+    response,
+  };
+  app.get("/api/v1/cluster", { schema }, async (request, reply) => {
     const { waiting, silent } = await workers.report();
     const waitingCalls = waiting.reduce((sum, { calls }) => sum + calls, 0);
-    return readPool.run(closeSignal(reply), async (sql) => {
+    // Nodes have no tenant: a principal with the right to ask sees all of them.
+    return readPool.run({ ...readerOf(request, reply), reach: EVERYTHING }, async (sql) => {
       const nodes = await knownNodes(sql, { staleSeconds: STALE_SECONDS });
       placement.place(nodes.filter(({ alive }) => alive).map(({ node_id }) => node_id));
       return {
         access: config.auth,
+        ...(config.authRollout && { access_rollout: true }),
         ...placed(nodes, placement, deps),
         backlog: { ...(await readBacklog(sql, SHARDS)), waiting_for_workers: waitingCalls },
         ...(silent.length > 0 && { silent_nodes: silent }),

@@ -47,6 +47,7 @@ function cancelRoute(app: Api, { canceller }: ApiDeps): void {
   const properties = { ...RUN_ID, state: { type: "string" }, already_terminal: { type: "boolean" } };
   const schema = {
     tags: ["sagas"],
+    "x-saga-role": "operator" as const,
     summary: "Cancel a run; the body may be omitted",
     params: runPath,
     querystring: cancelQuery,
@@ -56,13 +57,15 @@ function cancelRoute(app: Api, { canceller }: ApiDeps): void {
   };
   app.post("/api/v1/sagas/:id/cancel", { schema }, async (request, reply) => {
     if (!canceller) throw notConfigured("no canceller is configured: this service cancels no runs");
+    const { principal } = request;
     const { id } = request.params;
     const asked = {
       reason: request.body.reason || request.query.reason || undefined,
       compensate: request.body.compensate ?? true,
     };
-    const options = commandOptions(idempotencyKey(request), { runId: id, target: ["cancel", id], body: asked });
-    const answer = await canceller.command(id, { type: "cancel", ...asked, actor: "api" }, options);
+    const about = { principal, runId: id, target: ["cancel", id], body: asked };
+    const options = commandOptions(idempotencyKey(request), about);
+    const answer = await canceller.command(id, { type: "cancel", ...asked, actor: principal.actor }, options);
     reply.status(202);
     return { run_id: id, state: answer.state, already_terminal: answer.alreadyTerminal };
   });
@@ -72,6 +75,7 @@ function signalRoute(app: Api, { runs, config }: ApiDeps): void {
   const properties = { signal_id: { type: "string", format: "uuid" }, matched: { type: "boolean" } };
   const schema = {
     tags: ["sagas"],
+    "x-saga-role": "operator" as const,
     summary: "Deliver a signal; a body without payload that has other members is the payload itself",
     params: signalPath,
     body: SignalBody,
@@ -92,12 +96,11 @@ function signalRoute(app: Api, { runs, config }: ApiDeps): void {
     const { payload, member } = signalOf(request.body);
     refuseLargePayload(payload, config.limits.outputBytes);
     const key = idempotencyKey(request, member);
-    const { id = uuidv7(shardOf(runId)), keep = false } = commandOptions(key, {
-      runId,
-      target: ["signal", runId, name],
-    });
-    const command: Command<"signal"> = { type: "signal", id, name, payload, actor: "api" };
-    const answer = accepted(await runs.command(runId, command, { id, keep }));
+    const { principal } = request;
+    const about = { principal, runId, target: ["signal", runId, name] };
+    const { reach, id = uuidv7(shardOf(runId)), keep = false } = commandOptions(key, about);
+    const command: Command<"signal"> = { type: "signal", id, name, payload, actor: principal.actor };
+    const answer = accepted(await runs.command(runId, command, { reach, id, keep }));
     if (!answer.matched) throw conflict(notAwaited(name, answer.ended), { signal_id: answer.id, recorded: true });
     reply.status(202);
     return { signal_id: answer.id, matched: true };

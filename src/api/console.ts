@@ -18,12 +18,13 @@ const PAGE = "index.html";
 const ROOT = '<div id="console"';
 
 /** What the query of an address says is for the page. */
-const ROUTE = { schema: { hide: true }, validatorCompiler: () => () => true };
+const ROUTE = { schema: { hide: true, "x-saga-role": "public" as const }, validatorCompiler: () => () => true };
 
-export function consoleRoutes(app: Api, { config: { console: built, inspector } }: ApiDeps): void {
+export function consoleRoutes(app: Api, deps: ApiDeps): void {
+  const { console: built } = deps.config;
   if (!built) return;
   const files = filesIn(built.folder);
-  const sendPage = senderOf(pageIn(built.folder, inspector?.ui === undefined ? "" : " data-inspector"));
+  const sendPage = senderOf(pageIn(built.folder, attributesOf(deps)));
   app.register(fastifyStatic, { root: built.folder, serve: false, preCompressed: true });
   app.get("/", ROUTE, async (_, reply) => reply.redirect("/console"));
   app.get("/console", ROUTE, async (request, reply) => sendPage(request, reply));
@@ -34,6 +35,13 @@ export function consoleRoutes(app: Api, { config: { console: built, inspector } 
     // An address within the console: its program knows the pages.
     return sendPage(request, reply);
   });
+}
+
+/** `data-login`: the ways to log in, where access is on. There may be none: then no browser gets in. */
+function attributesOf({ config: { inspector, credentials = [] }, verifier, login }: ApiDeps): string {
+  const ways = [...(credentials.includes("api_key") ? ["key"] : []), ...(login ? ["oidc"] : [])];
+  const hasInspector = inspector?.ui === undefined ? "" : " data-inspector";
+  return `${hasInspector}${verifier ? ` data-login="${ways.join(" ")}"` : ""}`;
 }
 
 const withPolicy = (reply: FastifyReply) => reply.header("content-security-policy", PAGE_POLICY);

@@ -4,12 +4,13 @@ import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Sql } from "postgres";
 import { isObject } from "../../machines/index.js";
+import { ANYONE, type Principal } from "../access/index.js";
 import { type ErrorDetail, SagaError } from "../errors.js";
-import { parseJson } from "../json-text.js";
+import { parseJsonFile } from "../json-text.js";
 import type { Logger } from "../log.js";
 import type { TriggerRegistrar } from "./deps.js";
 import { rules } from "./rules.js";
-import type { Compiling, VersionedResource } from "./versioned.js";
+import type { AnyDraft, Compiling, VersionedResource } from "./versioned.js";
 import { workflows } from "./workflows.js";
 
 /** The service cannot start. Lists every problem of every file. */
@@ -26,6 +27,8 @@ export interface DefinitionsDeps extends Compiling {
   readonly sql: Sql;
   readonly log: Logger;
   readonly triggers: Pick<TriggerRegistrar, "check" | "seed">;
+  /** Who stores them. With access on it is the platform: what a document does not give to a tenant is its own. Absent: access is off. */
+  readonly principal?: Principal;
 }
 
 /** A valid document, ready to be stored. */
@@ -44,11 +47,15 @@ const KINDS: Readonly<Record<string, Read>> = {
   trigger: readTrigger,
 };
 
-function publishing<Draft>(resource: VersionedResource<Draft>): Read {
+function publishing<Draft extends AnyDraft>(resource: VersionedResource<Draft>): Read {
   return async (document, deps) => {
-    const { draft, warnings } = await resource.draftOf(document, deps);
+    const { draft, warnings } = await resource.draftOf(document, deps, "*");
     const store = async () => {
-      const { document, stored } = await resource.store(deps.sql, { ...draft, publish: true });
+      const { document, stored } = await resource.store(
+        deps.sql,
+        { ...draft, publish: true },
+        deps.principal ?? ANYONE,
+      );
       return { ...resource.label(document), stored };
     };
     return { warnings, store };
@@ -97,7 +104,7 @@ async function definitionFiles(dir: string): Promise<string[]> {
 async function load(dir: string, name: string, deps: DefinitionsDeps): Promise<Loaded> {
   const kind = kindOf(name);
   const loaded = await KINDS[kind]?.(
-    parseDocument(await textOf(join(dir, name))),
+    parseDocument(await contentOf(join(dir, name))),
     deps,
     name.slice(0, name.indexOf(`.${kind}.`)),
   );
@@ -107,13 +114,13 @@ async function load(dir: string, name: string, deps: DefinitionsDeps): Promise<L
 }
 
 /** Links are followed. A pipe is never opened: it would be waited for without end. */
-async function textOf(path: string): Promise<string> {
+async function contentOf(path: string): Promise<Buffer> {
   if (!(await stat(path)).isFile()) throw new Error("it is not a file");
-  return readFile(path, "utf8");
+  return readFile(path);
 }
 
-function parseDocument(text: string): unknown {
-  const document: unknown = parseJson(text, (key, value) => {
+function parseDocument(content: Buffer): unknown {
+  const document = parseJsonFile(content, (key, value) => {
     if (key === "__proto__") throw new Error("it has a member named __proto__");
     return value;
   });

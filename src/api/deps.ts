@@ -11,9 +11,19 @@ import type {
   RuleOptions,
   Schemas,
 } from "../../machines/index.js";
+import type {
+  BrowserSessions,
+  CallbackTokens,
+  LoggedIn,
+  Login,
+  RateLimit,
+  SecurityLog,
+  Verifier,
+} from "../access/index.js";
 import type { Catalog } from "../catalog/catalog.js";
-import type { AccessMode, ServerTls } from "../config/index.js";
+import type { AccessMode, CredentialKind, ServerTls } from "../config/index.js";
 import type { Workers } from "../dispatch/workers.js";
+import type { Secrets } from "../egress/secrets.js";
 import type { Signing } from "../egress/signing.js";
 import type { EventAnnouncer } from "../events/announcer.js";
 import type { Feed } from "../feed/index.js";
@@ -22,6 +32,7 @@ import type { Metrics } from "../metrics/index.js";
 import type { BulkJobs, Migrations, Reruns } from "../operate/index.js";
 import type { RunStarter, Runs } from "../run/ports.js";
 import type { ReadPool } from "../store/lists/read-pool.js";
+import type { Erasure } from "../store/upkeep/erasure.js";
 import type { Registrar } from "../trigger/index.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import type { LoadShedder } from "../work/load-shedder.js";
@@ -30,7 +41,13 @@ import type { UnreadBounds } from "./http/unread.js";
 export interface ApiConfig {
   /** Absent: `rmq` registrations are refused. */
   readonly amqpUrl?: string;
+  /** Its queues are no address of a worker. Absent: there are none. */
+  readonly eventsExchange?: string;
   readonly auth: AccessMode;
+  /** The kinds of credentials that are taken. Absent: none. */
+  readonly credentials?: readonly CredentialKind[];
+  /** Nodes of another mode may run beside this one. */
+  readonly authRollout?: boolean;
   readonly access: Access;
   readonly limits: { readonly bodyBytes: number; readonly outputBytes: number };
   /** After how long without a request a connection is closed. */
@@ -50,6 +67,8 @@ export interface Access {
   readonly allowedHosts: readonly string[];
   /** Origins as browsers write them: scheme, host and port. */
   readonly allowedOrigins: readonly string[];
+  /** Proxies whose `X-Forwarded-For` counts: addresses and CIDR blocks. Absent: none. */
+  readonly trustedProxies?: readonly string[];
 }
 
 /** Compiles in turns with everything else that computes. */
@@ -60,12 +79,37 @@ export interface Compiler {
   machineConfig(program: Program): Chart;
 }
 
-export type TriggerRegistrar = Pick<Registrar, "create" | "change" | "fire" | "mustExist" | "check" | "seed">;
+export type TriggerRegistrar = Pick<
+  Registrar,
+  "create" | "change" | "delete" | "fire" | "mustExist" | "check" | "seed"
+>;
+
+/** The login of people at an issuer. */
+export interface PeoplesLogin {
+  /** `next`: the path of this service to go on to. */
+  begin(next: string): Promise<Login>;
+  /** `query`: of the callback; `kept`: what the beginning gave to the browser; `address`: of the browser. */
+  finish(query: string, kept: string | undefined, address: string): Promise<LoggedIn>;
+}
 
 export interface ApiDeps {
   readonly config: ApiConfig;
   /** Absent: the port speaks plain HTTP. */
   readonly tls?: ServerTls;
+  /** Absent: access is off. */
+  readonly verifier?: Verifier;
+  /** Of browsers. Absent: there are none. */
+  readonly sessions?: BrowserSessions;
+  /** Absent: there is no issuer to log in at. */
+  readonly login?: PeoplesLogin;
+  /** Absent: a credential may ask as often as it likes. */
+  readonly rate?: RateLimit;
+  /** One of a node. With access off it notes nothing of requests. */
+  readonly security: SecurityLog;
+  /** Is told of the keys that this node revokes. Absent: there are none that are verified. */
+  readonly apiKeys?: { keyRevoked(id: string): void };
+  /** Verifies the tokens of reports. Absent: dispatches have none. */
+  readonly callbacks?: Pick<CallbackTokens, "verify">;
   /** The id of this node. */
   readonly nodeId?: string;
   readonly starter: RunStarter;
@@ -73,7 +117,9 @@ export interface ApiDeps {
   /** Takes cancels. Absent: the service has none, and says so. */
   readonly canceller?: Runs;
   readonly shedder: Pick<LoadShedder, "admit">;
-  readonly catalog: Pick<Catalog, "program" | "published" | "action" | "actionNames" | "rule" | "refresh">;
+  readonly catalog: Catalog;
+  /** Whose secrets there are. Absent: a definition may name any. */
+  readonly secrets?: Pick<Secrets, "isOf">;
   /** `conforms` returns the problems of a value under a JSON Schema. */
   readonly schemas: Pick<Schemas, "conforms">;
   readonly sql: Sql;
@@ -90,6 +136,7 @@ export interface ApiDeps {
   readonly triggers: TriggerRegistrar;
   readonly reruns: Pick<Reruns, "rerun">;
   readonly bulk: Pick<BulkJobs, "create" | "read" | "stop" | "resume">;
+  readonly erasure: Pick<Erasure, "erase">;
   readonly migrations: Pick<Migrations, "check" | "report">;
   readonly metrics: Metrics;
   /** Shares the event loop between requests and runs. */

@@ -2,8 +2,19 @@
 // decides for itself whether to consume it.
 
 import * as Type from "typebox";
-import { HEADER_NAME_PATTERN, type Json, MAX_EVENT_HEADERS, MAX_HEADER_CHARS, misfit } from "../../machines/index.js";
-import { conflict } from "../errors.js";
+import {
+  HEADER_NAME_PATTERN,
+  isTenantHeader,
+  type Json,
+  jsonPath,
+  MAX_EVENT_HEADERS,
+  MAX_HEADER_CHARS,
+  misfit,
+  RESERVED_HEADER,
+  UUID_PATTERN,
+} from "../../machines/index.js";
+import { ownerFor, refuseNarrowed } from "../access/index.js";
+import { badRequest, conflict } from "../errors.js";
 import { EventIntake } from "../events/announcer.js";
 import type { ApiDeps } from "./deps.js";
 import { refuseLargePayload } from "./http/body.js";
@@ -21,6 +32,9 @@ const Headers = Type.Unsafe<Readonly<Record<string, string>>>({
 const Publish = Type.Object({
   topic: Type.String({ pattern: misfit.TOPIC_PATTERN }),
   headers: Type.Optional(Headers),
+  tenant_id: Type.Optional(
+    Type.String({ pattern: UUID_PATTERN, description: "Only runs and triggers of this tenant see the event." }),
+  ),
   payload: Type.Optional(Type.Unsafe<Json>({ description: "Any JSON value; {} if absent or null." })),
   idempotency_key: Type.Optional(IdempotencyKey),
 });
@@ -32,6 +46,7 @@ const PUBLISHED = object("The event is durable; the runs that wait for it are be
 export function eventRoutes(app: Api, { sql, announcer, config }: ApiDeps): void {
   const schema = {
     tags: ["events"],
+    "x-saga-role": "operator" as const,
     summary: "Publish an event; with the same idempotency_key it is published once",
     body: Publish,
     headers: IdempotencyHeader,
@@ -39,12 +54,24 @@ export function eventRoutes(app: Api, { sql, announcer, config }: ApiDeps): void
   };
   const intake = new EventIntake(sql, announcer);
   app.post("/api/v1/events", { schema }, async (request, reply) => {
-    const { topic, headers = {}, payload = {} } = request.body;
+    const { principal } = request;
+    const { topic, headers = {}, payload = {}, tenant_id: named } = request.body;
     const key = idempotencyKey(request, request.body.idempotency_key);
     refuseLargePayload(payload, config.limits.outputBytes);
-    const taken = await intake.take({ topic, headers, payload, idempotencyKey: key });
+    refuseTenantHeader(headers);
+    refuseNarrowed(principal, "publish events");
+    const tenantId = ownerFor(principal, named?.toLowerCase());
+    const taken = await intake.take({ topic, headers, payload, idempotencyKey: key, ...(tenantId && { tenantId }) });
     if (taken === "conflict") throw conflict("another event was published with this idempotency_key");
     reply.status(202);
     return { event_id: taken.id };
   });
+}
+
+/** The service says itself whose an event is. */
+function refuseTenantHeader(headers: Readonly<Record<string, string>>): void {
+  const name = Object.keys(headers).find(isTenantHeader);
+  if (name === undefined) return;
+  const path = jsonPath("$.headers", name);
+  throw badRequest(`${path} ${RESERVED_HEADER}`, [{ path, message: RESERVED_HEADER }]);
 }

@@ -22,9 +22,10 @@ import {
   runToExplain,
   taskWords,
 } from "../store/lists/explained-run.js";
+import type { Reach } from "../store/lists/reach.js";
 import type { ApiDeps } from "./deps.js";
-import { closeSignal } from "./http/close-signal.js";
 import { path, RunIdText } from "./http/parameters.js";
+import { readerOf } from "./http/reader.js";
 import { object, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 import { noSuchRun } from "./sagas.js";
@@ -51,17 +52,19 @@ const ANSWER = {
 export function explainRoutes(app: Api, deps: ApiDeps): void {
   const schema = {
     tags: ["sagas"],
+    "x-saga-role": "viewer" as const,
     summary: "Explain what a run waits for, and what would make it go on",
     params: path({ id: RunIdText }),
     response: responses({ 200: object("The run, and the children that it waits for.", ANSWER, ["next_at"]) }, 400, 404),
   };
-  app.get("/api/v1/sagas/:id/explain", { schema }, async ({ params: { id } }, reply) =>
-    deps.readPool.look(closeSignal(reply), async (sql) => {
-      const run = await readable(runToExplain(sql, id));
+  app.get("/api/v1/sagas/:id/explain", { schema }, async (request, reply) => {
+    const { id } = request.params;
+    return deps.readPool.look(readerOf(request, reply), async (sql, reach) => {
+      const run = await readable(runToExplain(sql, reach, id));
       if (!run) throw noSuchRun(id);
-      return { run_id: id, ...bodyOf(await new Explainer(sql, deps.workers).explain(run)) };
-    }),
-  );
+      return { run_id: id, ...bodyOf(await new Explainer(sql, reach, deps.workers).explain(run)) };
+    });
+  });
 }
 
 async function readable<T>(reading: Promise<T>): Promise<T> {
@@ -79,6 +82,7 @@ class Explainer {
 
   constructor(
     private readonly sql: Sql,
+    private readonly reach: Reach,
     private readonly workers: Workers,
   ) {}
 
@@ -91,13 +95,15 @@ class Explainer {
 
   private async about({ wait, call, run, quarantined }: RunContext): Promise<About> {
     if (quarantined) return {};
-    if (wait?.kind === "queued" && call) {
-      const [obstacle] = await this.workers.obstacles([call]);
+    // With access on, not every worker serves the run's tenant.
+    const called = call && (run.tenantId === undefined ? call : { ...call, tenantId: run.tenantId });
+    if (wait?.kind === "queued" && called) {
+      const [obstacle] = await this.workers.obstacles([called]);
       return obstacle ? { obstacle } : {};
     }
-    if (wait?.kind === "dispatched" && call) {
+    if (wait?.kind === "dispatched" && called) {
       const holder = await this.workers.holder(wait.dispatchId);
-      const [obstacle] = holder?.goneSince === undefined ? [] : await this.workers.obstacles([call]);
+      const [obstacle] = holder?.goneSince === undefined ? [] : await this.workers.obstacles([called]);
       return { ...(holder && { holder }), ...(obstacle && { obstacle }) };
     }
     if (wait?.kind === "user_task") {
@@ -105,7 +111,7 @@ class Explainer {
       return task ? { task } : {};
     }
     if (wait?.kind === "concurrency") {
-      const queue = await slotQueue(this.sql, run.id, wait.entry);
+      const queue = await slotQueue(this.sql, this.reach, run.id, wait.entry);
       return queue ? { queue } : {};
     }
     return wait?.kind === "children" ? { children: await this.childrenOf(run.id) } : {};
@@ -117,7 +123,7 @@ class Explainer {
   }
 
   private async childrenOf(runId: RunId): Promise<readonly ExplainedChild[]> {
-    const rows = await livingChildren(this.sql, runId, Math.min(CHILDREN, this.left));
+    const rows = await livingChildren(this.sql, this.reach, runId, Math.min(CHILDREN, this.left));
     const children: ExplainedChild[] = [];
     for (const row of rows) if (this.left > 0) children.push(asChild(row, await this.explain(row)));
     return children;

@@ -12,12 +12,18 @@ const READY = object("The node takes requests.", { status: { type: "string" } })
 export function healthRoutes(app: Api, deps: ApiDeps): void {
   for (const path of ["/healthz", "/livez", "/health", "/health/live"]) {
     const response = responses({ 200: ALIVE }, 400);
-    const schema = { tags: ["probes"], summary: "Check that the process runs", response };
+    const schema = {
+      tags: ["probes"],
+      "x-saga-role": "public" as const,
+      summary: "Check that the process runs",
+      response,
+    };
     app.get(path, { schema }, async () => ({ status: "ok" }));
   }
   for (const path of ["/readyz", "/health/ready"]) {
     const schema = {
       tags: ["probes"],
+      "x-saga-role": "public" as const,
       summary: "Check that the node takes requests",
       response: responses({ 200: READY }, 400),
     };
@@ -54,7 +60,12 @@ export function metricsRoutes(app: Api, { metrics, scrape }: ApiDeps): void {
   const own = async () => ({ contentType: metrics.registry.contentType, text: await metrics.registry.metrics() });
   const content = { "text/plain": { schema: { type: "string" } } };
   const response = responses({ 200: { description: "Prometheus text format.", content } }, 400);
-  const schema = { tags: ["probes"], summary: "Get the metrics of the service", response };
+  const schema = {
+    tags: ["probes"],
+    "x-saga-role": "scrape" as const,
+    summary: "Get the metrics of the service",
+    response,
+  };
   app.get("/metrics", { schema }, async (_request, reply) => {
     const { contentType, text } = await (scrape ?? own)();
     return reply.header("content-type", contentType).serializer(String).send(text);

@@ -3,6 +3,8 @@
 import fastifyWebsocket from "@fastify/websocket";
 import type { FastifyInstance } from "fastify";
 import { actRoutes } from "./acts.js";
+import { apiKeyRoutes } from "./api-keys.js";
+import { authRoutes } from "./auth.js";
 import { bulkRoutes } from "./bulk.js";
 import { childRoutes } from "./children.js";
 import { clusterRoutes } from "./cluster.js";
@@ -13,6 +15,8 @@ import { eventRoutes } from "./events.js";
 import { addExamples } from "./examples.js";
 import { explainRoutes } from "./explain.js";
 import { healthRoutes, metricsRoutes } from "./health.js";
+import { accessOf } from "./http/access.js";
+import { chooseProtocol } from "./http/credentials.js";
 import { answerHandshakeError } from "./http/envelope.js";
 import { documentation } from "./http/openapi.js";
 import { createServer } from "./http/server.js";
@@ -62,6 +66,7 @@ const PLUGINS: readonly ((app: Api, deps: ApiDeps) => void)[] = [
   registryRoutes,
   workerRoutes,
   clusterRoutes,
+  apiKeyRoutes,
 ];
 
 /** A frame from a client carries nothing that the service reads. */
@@ -75,11 +80,14 @@ function complete(paths: Readonly<Record<string, object>>): void {
 
 /** Ready to listen or to be injected into. Closing it ends all streams with 1001 and waits for open requests. */
 export async function buildApi(deps: ApiDeps): Promise<FastifyInstance> {
-  const app = createServer(deps);
+  const access = accessOf(deps);
+  const app = createServer(deps, access);
   for (const [name, schema] of Object.entries(RESOURCES)) app.addSchema({ ...schema, $id: name });
   await documentation(app, { hasConsole: deps.config.console !== undefined, complete });
-  await app.register(fastifyWebsocket, { options: { maxPayload: MAX_CLIENT_FRAME }, preClose: closeStreams });
+  const options = { maxPayload: MAX_CLIENT_FRAME, handleProtocols: chooseProtocol };
+  await app.register(fastifyWebsocket, { options, preClose: closeStreams });
   app.websocketServer.on("wsClientError", answerHandshakeError);
+  app.register(async (scope) => authRoutes(scope, deps, access));
   for (const plugin of PLUGINS) app.register(async (scope) => plugin(scope, deps));
   await app.ready();
   return app;

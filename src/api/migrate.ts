@@ -3,16 +3,18 @@
 import type { Static } from "typebox";
 import * as Type from "typebox";
 import type { Acted } from "../../machines/index.js";
+import { reachOf } from "../access/index.js";
 import { badRequest, conflict } from "../errors.js";
 import { commandOf, type Look } from "../operate/index.js";
+import type { Reader } from "../store/lists/read-pool.js";
 import { ACTED } from "./acts.js";
 import { accepted } from "./commands.js";
 import type { ApiDeps } from "./deps.js";
 import { withoutDefaults } from "./http/absent.js";
 import { refuseNames } from "./http/body.js";
-import { closeSignal } from "./http/close-signal.js";
 import { commandOptions, IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
 import { Id, path, RunIdText, Version } from "./http/parameters.js";
+import { readerOf } from "./http/reader.js";
 import { object, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 
@@ -67,6 +69,7 @@ function actRoute(app: Api, deps: ApiDeps): void {
   const allowed = { allowed: { type: "boolean" }, reasons: reasonList() };
   const schema = {
     tags: ["operating"],
+    "x-saga-role": "operator" as const,
     summary: "Let a run that waits go on under another published version",
     params: path({ id: RunIdText }),
     body: Migrate,
@@ -80,17 +83,20 @@ function actRoute(app: Api, deps: ApiDeps): void {
     ),
   };
   app.post("/api/v1/sagas/:id/migrate", { schema }, async (request, reply) => {
+    const { principal } = request;
     const { id } = request.params;
     const { version, steps, check } = request.body;
     refuseSteps(steps);
     const asked = { version, ...(steps && { steps }) };
     if (check) {
-      const reasons = await deps.migrations.check(lookOf(deps, closeSignal(reply)), id, asked);
+      const look = lookOf(deps, readerOf(request, reply));
+      const reasons = await deps.migrations.check(look, id, { ...asked, reach: reachOf(principal) });
       return { allowed: reasons.length === 0, reasons };
     }
-    const asks = { runId: id, target: ["migrate", id], body: withoutDefaults(Migrate, asked) };
+    const asks = { principal, runId: id, target: ["migrate", id], body: withoutDefaults(Migrate, asked) };
     const options = commandOptions(idempotencyKey(request), asks);
-    const command = await commandOf("migrate", { runId: id, body: asked, sql: deps.sql, actor: "api" });
+    const acting = { runId: id, body: asked, sql: deps.sql, actor: principal.actor, reach: options.reach };
+    const command = await commandOf("migrate", acting);
     const answer = accepted<Acted>(await deps.runs.command(id, command, options));
     if (answer.reason !== undefined) throw conflict(answer.reason);
     reply.status(202);
@@ -111,8 +117,8 @@ function refuseSteps(steps: Readonly<Record<string, string>> = {}, at = "$.steps
 }
 
 /** Each read has a session for itself, and none is held between two runs. */
-function lookOf({ readPool }: ApiDeps, closed: AbortSignal): Look {
-  return (read) => readPool.look(closed, read);
+function lookOf({ readPool }: ApiDeps, reader: Reader): Look {
+  return (read) => readPool.look(reader, read);
 }
 
 function reportRoute(app: Api, deps: ApiDeps): void {
@@ -131,16 +137,18 @@ function reportRoute(app: Api, deps: ApiDeps): void {
   };
   const schema = {
     tags: ["workflows"],
+    "x-saga-role": "operator" as const,
     summary: "Report how many runs could move to a version, and why the others cannot",
     params: path({ wf_id: Id }),
     body: Report,
     response: responses({ 200: object("Nothing is changed.", report, ["truncated", "left_off"]) }, 400, 404, 413, 415),
   };
-  app.post("/api/v1/workflows/:wf_id/migrations/check", { schema }, async ({ params, body }, reply) => {
+  app.post("/api/v1/workflows/:wf_id/migrations/check", { schema }, async (request, reply) => {
+    const { params, body, principal } = request;
     const { from_version: fromVersion, steps, version, limit = STANDARD_LIMIT } = body;
     refuseSteps(steps);
-    const asked = { workflowId: params.wf_id, version, limit, ...(steps && { steps }) };
-    const look = lookOf(deps, closeSignal(reply));
+    const asked = { workflowId: params.wf_id, version, limit, ...(steps && { steps }), reach: reachOf(principal) };
+    const look = lookOf(deps, readerOf(request, reply));
     return deps.migrations.report(look, { ...asked, ...(fromVersion !== undefined && { fromVersion }) });
   });
 }

@@ -45,6 +45,7 @@ const OPERATION_IDS: Readonly<Record<string, string>> = {
   [`POST ${SAGA}/terminate`]: "terminateSaga",
   [`POST ${SAGA}/release`]: "releaseSaga",
   [`POST ${SAGA}/rerun`]: "rerunSaga",
+  [`DELETE ${SAGA}`]: "eraseSaga",
   [`POST ${SAGA}/migrate`]: "migrateSaga",
   "POST /api/v1/bulk": "createBulkJob",
   "GET /api/v1/bulk": "listBulkJobs",
@@ -87,6 +88,15 @@ const OPERATION_IDS: Readonly<Record<string, string>> = {
   "GET /api/v1/registry/actions": "listActions",
   "GET /api/v1/workers": "listWorkers",
   "GET /api/v1/cluster": "getCluster",
+
+  "POST /api/v1/api_keys": "createApiKey",
+  "GET /api/v1/api_keys": "listApiKeys",
+  "DELETE /api/v1/api_keys/{id}": "revokeApiKey",
+  "POST /auth/session": "openSession",
+  "GET /auth/session": "getSession",
+  "POST /auth/logout": "closeSession",
+  "GET /auth/login": "beginLogin",
+  "GET /auth/callback": "finishLogin",
 };
 
 export function nameOperations(paths: Readonly<Record<string, object>>): void {

@@ -12,12 +12,21 @@ import {
   schemaSize,
   sizeFault,
 } from "../../machines/index.js";
-import { badRequest, type ErrorDetail, invalidConfig } from "../errors.js";
-import { type ChangedRegistration, listActions, type Registration, register } from "../store/lists/registry.js";
+import { isPlatform, meets, type Principal, refuseNarrowed, tenantsOf } from "../access/index.js";
+import { badRequest, type ErrorDetail, forbidden, invalidConfig } from "../errors.js";
+import { topologyOf } from "../events/topology.js";
+import {
+  type ChangedRegistration,
+  listActions,
+  type Registrant,
+  type Registration,
+  register,
+} from "../store/lists/registry.js";
+import { isIn } from "../store/owners.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, shaped } from "./http/body.js";
-import { closeSignal } from "./http/close-signal.js";
 import { PAGE, pageOf, query, Text, Version } from "./http/parameters.js";
+import { readerOf } from "./http/reader.js";
 import { object, page, ref, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 
@@ -104,15 +113,23 @@ function registerRoute(app: Api, deps: ApiDeps): void {
   });
   const schema = {
     tags: ["registry"],
+    "x-saga-role": ["worker", "author"] as const,
     summary: "Register actions: all or nothing, by service, action_name and version",
     body: RegisterBody,
     response: responses({ 200: registered }, 400, 413, 415),
   };
-  app.post("/api/v1/registry/register", { schema }, async ({ body, log }) => {
+  app.post("/api/v1/registry/register", { schema }, async (request) => {
+    const { body, log, principal } = request;
     const registrations = await deps.scheduler.computeSlices("registrations", registrationsOf(body, deps));
+    refuseServices(principal, registrations);
     const onlyMissing = !Array.isArray(body) && body.only_missing === true;
-    const { actions, changed } = await register(deps.sql, registrations, onlyMissing);
-    for (const change of changed) logChange(change, log);
+    const { actions, changed } = await register(deps.sql, registrations, registrantOf(principal), onlyMissing);
+    for (const change of changed) {
+      logChange(change, log);
+      const { members } = change;
+      if (members.some((member) => ADDRESS.has(member)))
+        request.did("address of a registration changed", { action: nameOf(change), members });
+    }
     for (const { transport, service } of registrations)
       if (transport === "http") deps.signing?.warnOfGap(service, deps.log);
     await deps.catalog.refresh();
@@ -120,8 +137,29 @@ function registerRoute(app: Api, deps: ApiDeps): void {
   });
 }
 
+/** A worker registers its own services, an author any of its tenant. Throws 403. */
+function refuseServices(principal: Principal, registrations: readonly Registration[]): void {
+  refuseNarrowed(principal, "register actions");
+  if (meets(principal.roles, "author")) return;
+  const foreign = registrations.find(({ service }) => !principal.services.match(service));
+  if (foreign) throw forbidden(`the credential is not for the service ${foreign.service}: its services lack it`);
+}
+
+/** How the store sees who registers. */
+export function registrantOf(principal: Principal): Registrant {
+  const tenants = tenantsOf(principal);
+  return {
+    tenantId: isPlatform(principal) ? null : (principal.tenantId ?? null),
+    changes: (owner) => isIn(owner, tenants),
+    readdresses: meets(principal.roles, "admin"),
+  };
+}
+
 /** What workers and runs rely on. A change of anything else is for people only. */
 const RELIED_ON: ReadonlySet<string> = new Set(["input_schema", "output_schema", "transport", "address"]);
+
+/** Where what is sent to a worker goes. */
+const ADDRESS: ReadonlySet<string> = new Set(["transport", "address"]);
 
 function logChange(change: ChangedRegistration, log: FastifyBaseLogger): void {
   const { members } = change;
@@ -136,16 +174,22 @@ function nameOf({ service, action_name, version }: ChangedRegistration): string 
 
 function listRoute(app: Api, { readPool }: ApiDeps): void {
   const response = responses({ 200: page("A page of actions.", "ActionRegistration") }, 400);
-  const schema = { tags: ["registry"], summary: "List registered actions", querystring: listQuery, response };
-  app.get("/api/v1/registry/actions", { schema }, async ({ query }, reply) => {
-    const { service, category, search, ...page } = query;
+  const schema = {
+    tags: ["registry"],
+    "x-saga-role": "viewer" as const,
+    summary: "List registered actions",
+    querystring: listQuery,
+    response,
+  };
+  app.get("/api/v1/registry/actions", { schema }, async (request, reply) => {
+    const { service, category, search, ...page } = request.query;
     const filter = { service, category, search: search || undefined };
-    return readPool.run(closeSignal(reply), (sql) => listActions(sql, filter, pageOf(page)));
+    return readPool.run(readerOf(request, reply), (sql, reach) => listActions(sql, reach, filter, pageOf(page)));
   });
 }
 
 /** The actions, completed, one in a slice. Throws 400 with every problem. */
-function* registrationsOf(body: Static<typeof RegisterBody>, { config }: ApiDeps): Slices<Registration[]> {
+function* registrationsOf(body: Static<typeof RegisterBody>, deps: ApiDeps): Slices<Registration[]> {
   const bare = Array.isArray(body);
   const { actions, service, service_version }: Sender = bare ? { actions: body } : body;
   const at = bare ? "$" : "$.actions";
@@ -158,9 +202,9 @@ function* registrationsOf(body: Static<typeof RegisterBody>, { config }: ApiDeps
     yield;
   }
   const registrations = actions.map((action) => complete(action, action.service ?? service ?? "", service_version));
-  problems.push(...duplicates(registrations, at));
+  problems.push(...duplicates(registrations, at), ...queueProblems(registrations, at, deps));
   refuse(problems);
-  if (config.amqpUrl === undefined) refuseRmq(registrations, at);
+  if (deps.config.amqpUrl === undefined) refuseRmq(registrations, at);
   return registrations;
 }
 
@@ -252,6 +296,23 @@ function duplicates(registrations: readonly Registration[], at: string): ErrorDe
     if (seen.has(identity)) return [{ path: `${at}[${index}]`, message: `registers ${identity} a second time` }];
     seen.add(identity);
     return [];
+  });
+}
+
+/** The queues of the events are no worker's. With access on, a service's queues begin with its name, which has no `/`: they are no other's. */
+function queueProblems(
+  registrations: readonly Registration[],
+  at: string,
+  { config: { eventsExchange }, verifier }: Pick<ApiDeps, "config" | "verifier">,
+): ErrorDetail[] {
+  const { queue, dead } = topologyOf(eventsExchange ?? "");
+  return registrations.flatMap(({ transport, service, address = "" }, index) => {
+    const path = `${at}[${index}].address`;
+    if (transport !== "rmq") return [];
+    if (eventsExchange !== undefined && (address === queue || address === dead))
+      return { path, message: "is a queue of the events" };
+    const isOwn = address === service || (address.startsWith(`${service}/`) && address.length > service.length + 1);
+    return verifier && !isOwn ? { path, message: `must be ${service}, or ${service}/ and a name` } : [];
   });
 }
 

@@ -10,7 +10,9 @@ import {
   readMocks,
   type WantedWorkflow,
 } from "../../machines/index.js";
+import { isWorkflowWithin, type Principal, reachOf, sharerOf, tenantsOf } from "../access/index.js";
 import { badRequest, overloaded, unprocessable } from "../errors.js";
+import { Shares } from "../work/shares.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject } from "./http/body.js";
 import { Id, path, Version } from "./http/parameters.js";
@@ -69,19 +71,21 @@ const Outcome = Type.Object({
 export function rehearsalRoutes(app: Api, deps: ApiDeps): void {
   const schema = {
     tags: ["workflows"],
+    "x-saga-role": "operator" as const,
     summary: "Rehearse a workflow with mocks; nothing is stored or sent",
     params: path({ wf_id: Id }),
     body: Body,
     response: responses({ 200: { description: "How the rehearsal ended.", ...Outcome } }, 400, 404, 413, 415, 422),
   };
-  let open = 0;
-  app.post("/api/v1/workflows/:wf_id/test", { schema }, async ({ params, body }): Promise<Rehearsed> => {
-    if (open >= MAX_OPEN) throw overloaded(`${MAX_OPEN} rehearsals are in progress; try again`);
-    open++;
+  const places = new Shares(MAX_OPEN);
+  app.post("/api/v1/workflows/:wf_id/test", { schema }, async ({ params, body, principal }): Promise<Rehearsed> => {
+    const release = places.take(sharerOf(principal));
+    if (release === "share") throw overloaded(`${places.each} rehearsals of yours are in progress; try again`);
+    if (release === "full") throw overloaded(`${MAX_OPEN} rehearsals are in progress; try again`);
     try {
-      return await perform(await prepare(deps, params.wf_id, body), deps);
+      return await perform(await prepare(deps, principal, params.wf_id, body), principal, deps);
     } finally {
-      open--;
+      release();
     }
   });
 }
@@ -89,10 +93,11 @@ export function rehearsalRoutes(app: Api, deps: ApiDeps): void {
 /** Throws SagaError: 404 no such version, 400 invalid mocks, 422 invalid inputs. */
 async function prepare(
   { sql, catalog, schemas }: ApiDeps,
+  principal: Principal,
   workflowId: string,
   { inputs = {}, version, mocks: raw }: Static<typeof Body>,
 ): Promise<Rehearsal> {
-  const { id } = await workflows.find(sql, workflowId, version);
+  const { id } = await workflows.find(sql, reachOf(principal), workflowId, version);
   const program = await catalog.program(id);
   const { mocks, problems } = readMocks(raw, program);
   if (problems.length > 0) throw badRequest("the mocks are not valid", problems.slice(0, MAX_PROBLEMS));
@@ -101,15 +106,20 @@ async function prepare(
     const details = faults.map((fault) => detailOf(fault, "$.inputs"));
     throw unprocessable("the inputs do not conform to the input_schema", details);
   }
+  const tenants = tenantsOf(principal);
   return new Rehearsal(program, {
-    ...{ inputs, mocks, tenantId: program.tenantId, startAt: Date.now() },
-    action: (service, name, number) => catalog.action(service, name, number),
-    rule: (ruleId) => catalog.rule(ruleId),
+    ...{ inputs, mocks, tenantId: program.tenantId ?? principal.tenantId, startAt: Date.now() },
+    action: (service, name, number) => catalog.action(service, name, number, tenants),
+    rule: (ruleId) => catalog.rule(ruleId, tenants),
     conforms: (form, value, options) => schemas.conforms(form, value, options),
   });
 }
 
-async function perform(rehearsal: Rehearsal, { catalog, scheduler }: ApiDeps): Promise<Rehearsed> {
+async function perform(
+  rehearsal: Rehearsal,
+  principal: Principal,
+  { catalog, scheduler }: ApiDeps,
+): Promise<Rehearsed> {
   let spent = 0;
   for (;;) {
     const { stopped, ms } = await scheduler.compute("rehearsals", () => runFor(rehearsal, SLICE_MS));
@@ -117,7 +127,7 @@ async function perform(rehearsal: Rehearsal, { catalog, scheduler }: ApiDeps): P
     if (stopped === "over") return rehearsal.result;
     if (spent > MAX_COMPUTING_MS)
       return { ...rehearsal.result, left: `it did not end within ${MAX_COMPUTING_MS} ms of computing` };
-    if (stopped) rehearsal.provide(stopped, (await published(catalog, stopped)) ?? null);
+    if (stopped) rehearsal.provide(stopped, (await published(catalog, principal, stopped)) ?? null);
   }
 }
 
@@ -137,6 +147,8 @@ function runUntil(rehearsal: Rehearsal, deadline: number): WantedWorkflow | "ove
   return undefined;
 }
 
-async function published(catalog: ApiDeps["catalog"], { workflowId, version }: WantedWorkflow) {
-  return (await catalog.published(workflowId, version))?.program;
+/** Another tenant's, or one beyond the narrowing, does not exist. */
+async function published(catalog: ApiDeps["catalog"], principal: Principal, { workflowId, version }: WantedWorkflow) {
+  const found = await catalog.published(workflowId, version);
+  return found && isWorkflowWithin(reachOf(principal), found.owner ?? null, workflowId) ? found.program : undefined;
 }

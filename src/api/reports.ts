@@ -11,9 +11,12 @@ import {
   type Refused,
   type Reported,
   type ReportedDispatch,
+  type RunId,
   UUID_PATTERN,
 } from "../../machines/index.js";
-import { badRequest, SagaError } from "../errors.js";
+import { EVERYTHING, type Reach, tenantsOf } from "../access/index.js";
+import { FOREIGN_TENANT } from "../dispatch/workers.js";
+import { badRequest, forbidden, SagaError } from "../errors.js";
 import { accepted } from "./commands.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject } from "./http/body.js";
@@ -65,6 +68,7 @@ const ANSWER = { work: "answer" } as const;
 
 const REPORT = {
   tags: ["sagas"],
+  "x-saga-role": "callback" as const,
   params: stepPath,
   querystring: reportQuery,
   response: responses({ 202: ACCEPTED }, 400, 404, 409, 413, 415, 422),
@@ -77,10 +81,11 @@ function resultRoute(app: Api, deps: ApiDeps): void {
   const errorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) =>
     overlongBody(error, request, reply, deps);
   app.post(url, { schema, config: ANSWER, errorHandler, preParsing: stamped(deps) }, async (request, reply) => {
-    const { params, query, body } = request;
-    const command = outcomeCommand(reportedDispatch(params, query, body), body, config.limits.outputBytes);
+    const { params, body } = request;
+    const command = outcomeCommand(reportedDispatch(request), body, config.limits.outputBytes);
     const arrivedAt = arrivals.get(request) ?? now();
-    return reported(await runs.command(params.run_id, { ...command, arrivedAt }), reply);
+    if (isLate(request, arrivedAt)) return reported(LATE, reply);
+    return reported(await told(runs, request, params.run_id, { ...command, arrivedAt }), reply);
   });
 }
 
@@ -109,8 +114,12 @@ async function overlongBody(
     const { run_id: runId, step_id: stepId } = params.value as Static<typeof stepPath>;
     const { attempt, dispatch_id: dispatchId } = query.value as Static<typeof reportQuery>;
     const limit = `the body is over ${config.limits.bodyBytes} bytes (SAGA_LIMIT_BODY_BYTES)`;
-    const command = overLimit({ stepId, attempt, dispatchId, actor: "api" }, limit);
-    reply.send(reported(await runs.command(runId, { ...command, arrivedAt: now() }), reply));
+    const named = request.callback ?? { attempt, dispatchId };
+    const about = { stepId, attempt: named.attempt, dispatchId: parseDispatchId(named.dispatchId) };
+    const command = overLimit({ ...about, ...rightsOf(request) }, limit);
+    const arrivedAt = now();
+    const answer = isLate(request, arrivedAt) ? LATE : await told(runs, request, runId, { ...command, arrivedAt });
+    reply.send(reported(answer, reply));
   } catch (refusal) {
     sendError(refusal, request, reply);
   }
@@ -122,10 +131,12 @@ function heartbeatRoute(app: Api, deps: ApiDeps): void {
   const schema = { ...REPORT, summary: "Report that an action is still in progress", body: Heartbeat, response };
   const url = "/api/v1/sagas/:run_id/actions/:step_id/heartbeat";
   app.post(url, { schema, config: ANSWER, preParsing: stamped(deps) }, async (request, reply) => {
-    const { params, query, body } = request;
-    const dispatch = reportedDispatch(params, query, body);
+    const { params } = request;
+    const dispatch = reportedDispatch(request);
     const arrivedAt = arrivals.get(request) ?? now();
-    return reported(await runs.command(params.run_id, { ...dispatch, type: "heartbeat", arrivedAt }), reply);
+    if (isLate(request, arrivedAt)) return reported(LATE, reply);
+    const command: Command<"heartbeat"> = { ...dispatch, type: "heartbeat", arrivedAt };
+    return reported(await told(runs, request, params.run_id, command), reply);
   });
 }
 
@@ -159,32 +170,77 @@ function outcomeCommand(
   return { ...dispatch, type: "failure", code, message, retryable, outcomeUnknown };
 }
 
-/** The dispatch that a report is about. Path, query and body must agree. */
-function reportedDispatch(
-  path: Static<typeof stepPath>,
-  query: Static<typeof reportQuery>,
-  body: Static<typeof Heartbeat>,
-): ReportedDispatch {
+/** A report, read and checked. */
+type Asked = Pick<FastifyRequest, "callback" | "principal"> & {
+  readonly params: Static<typeof stepPath>;
+  readonly query: Static<typeof reportQuery>;
+  readonly body: Static<typeof Heartbeat>;
+};
+
+/** The dispatch that a report is about. Path, query, body and the token, which is of this path and query, must agree. */
+function reportedDispatch(request: Asked): ReportedDispatch {
+  const { params: path, query, body, callback } = request;
   const dispatchId = parseDispatchId(body.dispatch_id);
   agree("run_id", body.run_id?.toLowerCase(), path.run_id);
   agree("step_id", body.step_id, path.step_id);
   agree("attempt", body.attempt, query.attempt);
   agree("dispatch_id", dispatchId, query.dispatch_id);
+  agree("attempt", body.attempt, callback?.attempt, "the callback token");
+  agree("dispatch_id", dispatchId, callback?.dispatchId, "the callback token");
   return {
     stepId: path.step_id,
-    attempt: body.attempt ?? query.attempt,
-    dispatchId: dispatchId ?? query.dispatch_id,
-    actor: "api",
+    attempt: callback?.attempt ?? body.attempt ?? query.attempt,
+    dispatchId: parseDispatchId(callback?.dispatchId) ?? dispatchId ?? query.dispatch_id,
+    ...rightsOf(request),
   };
 }
 
-function agree(name: string, inBody: unknown, inUrl: unknown): void {
-  if (inBody === undefined || inUrl === undefined || inBody === inUrl) return;
-  throw badRequest(`$.${name} differs from the URL`, [{ path: `$.${name}`, message: "differs from the URL" }]);
+function agree(name: string, inBody: unknown, other: unknown, where = "the URL"): void {
+  if (inBody === undefined || other === undefined || inBody === other) return;
+  throw badRequest(`$.${name} differs from ${where}`, [{ path: `$.${name}`, message: `differs from ${where}` }]);
+}
+
+/** A token is for its dispatch. A worker's credential is for those of its services: the run checks it. */
+function rightsOf({ principal, callback }: Reporting) {
+  const { actor, services } = principal;
+  return { actor, ...(!callback && !services.matchesAll && { services: services.texts }) };
+}
+
+/** A token is pinned to its run. A worker's credential is for the runs of its tenants. */
+function reachOf({ principal, callback }: Reporting): Reach {
+  return callback ? EVERYTHING : { tenants: tenantsOf(principal) };
+}
+
+type Reporting = Pick<FastifyRequest, "callback" | "principal">;
+
+/** To a worker of some tenants a run that does not exist is as one of another tenant: it must not learn which of the two it has named. */
+async function told(
+  runs: ApiDeps["runs"],
+  reporting: Reporting,
+  runId: RunId,
+  command: Command<"result" | "failure" | "heartbeat">,
+): Promise<Reported | Refused> {
+  const reach = reachOf(reporting);
+  try {
+    return await runs.command(runId, command, { reach });
+  } catch (error) {
+    const isOfSome = reach.tenants !== "*";
+    if (!isOfSome || !(error instanceof SagaError) || error.status !== 404) throw error;
+    return { type: "report", stale: true, reason: FOREIGN_TENANT };
+  }
+}
+
+/** What comes with a token after its deadline has no effect, whatever has become of the run. */
+const LATE: Reported = { type: "report", stale: true };
+
+function isLate({ callback }: Pick<FastifyRequest, "callback">, arrivedAt: number): boolean {
+  return callback !== undefined && callback.deadlineAt <= arrivedAt;
 }
 
 function reported(answer: Reported | Refused, reply: FastifyReply) {
-  const { stale, cancelled } = accepted(answer);
+  const { stale, cancelled, reason } = accepted(answer);
+  // It was about a dispatch of another service or tenant, and has changed nothing.
+  if (reason !== undefined) throw forbidden(reason);
   reply.status(202);
   return { accepted: true, stale, ...(cancelled && { cancelled }) };
 }

@@ -2,6 +2,7 @@
 
 import * as Type from "typebox";
 import { asRunId } from "../../machines/index.js";
+import { reachOf } from "../access/index.js";
 import { derivedUuid, newRunId } from "../ids.js";
 import { actSchema } from "./acts.js";
 import type { ApiDeps } from "./deps.js";
@@ -31,13 +32,14 @@ export function rerunRoutes(app: Api, { reruns }: ApiDeps): void {
     refuseNames(request.body.labels ?? {}, "$.labels");
     const key = idempotencyKey(request);
     const runId = key === undefined ? newRunId() : rerunId(id, key);
-    await reruns.rerun(id, request.body, { runId, actor: "api" });
+    const { principal } = request;
+    await reruns.rerun(id, request.body, { runId, actor: principal.actor, reach: reachOf(principal) });
     reply.status(202).header("Location", `/api/v1/sagas/${runId}`);
     return { run_id: runId, state: "pending", changed: true };
   });
 }
 
-/** A storage format: it must never change. */
+/** The first run is of one tenant, and so is the key. A storage format: it must never change. */
 function rerunId(first: string, key: string) {
   return asRunId(derivedUuid(`rerun/${first}/${key}`));
 }

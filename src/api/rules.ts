@@ -12,9 +12,11 @@ import {
   tenantName,
   WeightedCache,
 } from "../../machines/index.js";
+import { isAnyone, ownerFor, refuseNarrowed, tenantsOf } from "../access/index.js";
 import { unprocessable } from "../errors.js";
 import { type RuleDraft, ruleVersions } from "../store/lists/rules.js";
 import type { StoredVersion } from "../store/lists/versions.js";
+import { isUsable, tenantsOfRun } from "../store/owners.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject } from "./http/body.js";
 import { Id, path, Version } from "./http/parameters.js";
@@ -31,6 +33,8 @@ export const rules = new VersionedResource<RuleDraft>({
   description: "A RuleDefinition. Unknown fields are refused.",
   store: ruleVersions,
   check,
+  authorize: ({ principal }) => refuseNarrowed(principal, "change rules"),
+  exists: ({ tenants }, { tenantId }) => isUsable(tenantId, tenants),
 });
 
 export function ruleRoutes(app: Api, deps: ApiDeps): void {
@@ -43,10 +47,10 @@ async function check(document: unknown, { compile }: Compiling): Promise<Report<
   return { ...(rule && isObject(document) && { draft: draftOf(rule, document) }), problems, warnings };
 }
 
-function draftOf({ ruleId: key, tenantId, name }: Rule, document: JsonObject): RuleDraft {
+function draftOf({ ruleId: key, tenantId: forTenant, name }: Rule, document: JsonObject): RuleDraft {
   const { rule_type: ruleType, spec } = document;
   const content = { ruleType: String(ruleType), spec: isObject(spec) ? spec : {} };
-  return { key, tenantId, name, ...content, ...storageOf(document) };
+  return { key, forTenant, name, ...content, ...storageOf(document) };
 }
 
 const Evaluate = Type.Object({
@@ -73,20 +77,23 @@ function evaluateRoute(app: Api, { sql, compile: { compileRule } }: ApiDeps): vo
   const compile = keeping(compileRule);
   const schema = {
     tags: ["rules"],
+    "x-saga-role": "operator" as const,
     summary: "Evaluate a rule",
     params: path({ rule_id: Id }),
     body: Evaluate,
     response: responses({ 200: { description: "The rule's output.", ...Evaluated } }, 400, 404, 413, 415, 422),
   };
-  app.post("/api/v1/rules/:rule_id/evaluate", { schema }, async ({ params: { rule_id: ruleId }, body }) => {
-    const { inputs, version, tenant_id: tenantId } = body;
+  app.post("/api/v1/rules/:rule_id/evaluate", { schema }, async ({ params: { rule_id: ruleId }, body, principal }) => {
+    const { inputs, version, tenant_id: named } = body;
+    const tenantId = ownerFor(principal, named && tenantName(named));
     const missing = () => rules.missing(ruleId, version, true);
     // It is read from the store, not from memory: another node may have published it a moment ago.
     const stored = await ruleVersions.read(sql, ruleId, version);
-    if (!stored?.published) throw missing();
+    const tenants = isAnyone(principal) ? tenantsOf(principal) : tenantsOfRun(tenantId);
+    if (!stored?.published || !isUsable(stored.tenantId, tenants)) throw missing();
     const began = performance.now();
     const rule = await compile(stored);
-    if (rule.tenantId !== undefined && rule.tenantId !== (tenantId && tenantName(tenantId))) throw missing();
+    if (rule.tenantId !== undefined && rule.tenantId !== tenantId) throw missing();
     return answer(rule, inputs, began);
   });
 }

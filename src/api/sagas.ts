@@ -11,20 +11,25 @@ import {
   type RunId,
   UUID_PATTERN,
 } from "../../machines/index.js";
-import { notFound } from "../errors.js";
+import { ownerFor, reachOf } from "../access/index.js";
+import { badRequest, notFound } from "../errors.js";
+import { uuidVersion } from "../ids.js";
 import type { StartAnswer, StartRequest } from "../run/ports.js";
+import { noPublishedWorkflow } from "../run/starter.js";
 import { listEvents, listSignals, listUndo } from "../store/lists/history.js";
 import type { Page, PageQuery } from "../store/lists/page.js";
+import type { Reach } from "../store/lists/reach.js";
+import type { Reader } from "../store/lists/read-pool.js";
 import { runExists } from "../store/lists/runs.js";
 import { listUserTasks } from "../store/lists/user-tasks.js";
 import { countRuns } from "../store/statistics/run-counts.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, refuseNames } from "./http/body.js";
-import { closeSignal } from "./http/close-signal.js";
 import { IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
 import { endOfWork } from "./http/load-shedding.js";
 import { OneOf, PAGE, PageParameters, pageOf, path, query, RunIdText, Version } from "./http/parameters.js";
-import { object, one, page, ref, responses } from "./http/responses.js";
+import { readerOf } from "./http/reader.js";
+import { empty, object, one, page, ref, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 import { filterOf, MAX_LABEL, RUN_FILTERS } from "./run-filters.js";
 import { RunReader } from "./run-reader.js";
@@ -80,18 +85,20 @@ const runPath = path({ id: RunIdText });
 
 export function sagaRoutes(app: Api, deps: ApiDeps): void {
   const runs = new RunReader(deps.readPool, deps.workers);
-  const waiters = new Waiters(runs, deps.feed, deps.maxWaiters);
+  const waiters = new Waiters(runs, deps.feed, deps.now, deps.maxWaiters);
   app.addHook("preClose", async () => waiters.stop());
   startRoute(app, deps, waiters);
   listRoute(app, runs);
   countsRoute(app, deps);
   getRoute(app, waiters);
+  eraseRoute(app, deps);
   for (const part of PARTS) partRoute(app, deps, part);
 }
 
 function startRoute(app: Api, { starter }: ApiDeps, waiters: Waiters): void {
   const schema = {
     tags: ["sagas"],
+    "x-saga-role": "operator" as const,
     summary: "Start a run; with wait_ms the answer waits for its end",
     body: Start,
     headers: IdempotencyHeader,
@@ -99,7 +106,7 @@ function startRoute(app: Api, { starter }: ApiDeps, waiters: Waiters): void {
     response: responses({ 200: ENDED, 202: STARTED }, 400, 404, 409, 413, 415, 422, 429),
   };
   app.post("/api/v1/sagas/start", { schema }, async (request, reply) => {
-    const answer = await starter.start(startRequest(request.body, request));
+    const answer = await starter.start(startRequest(request));
     reply.status(202).header("Location", `/api/v1/sagas/${answer.runId}`);
     const { wait_ms: ms = 0 } = request.query;
     const run = ms > 0 ? await endOf(answer, waiters, ms, request, reply) : undefined;
@@ -124,42 +131,64 @@ async function endOf(
   try {
     // A run that was there before was started by another request, which need not have said the same to the letter.
     const started = deduplicated ? undefined : { labels: request.body.labels };
-    const view = await waiters.end(runId, { ms, reply }, started);
+    const view = await waiters.end(runId, { ms, reply, reader: readerOf(request, reply) }, started);
     return view?.terminal ? view.run : undefined;
   } catch {
     return undefined;
   }
 }
 
-function startRequest(body: Static<typeof Start>, request: Pick<FastifyRequest, "headers">): StartRequest {
+function startRequest(request: FastifyRequest<{ Body: Static<typeof Start> }>): StartRequest {
+  const { body, principal } = request;
+  const { workflows } = principal;
+  const runId = parseRunId(body.run_id);
+  if (runId !== undefined && principal.kind !== "anyone") refuseDerived(runId);
   refuseNames(body.variables ?? {}, "$.variables");
   refuseNames(body.feature_overrides ?? {}, "$.feature_overrides");
   refuseNames(body.labels ?? {}, "$.labels");
+  const tenantId = ownerFor(principal, body.tenant_id?.toLowerCase());
+  // Before a run that was started under the same key is looked for.
+  if (workflows?.match(body.workflow_id) === false) throw noPublishedWorkflow(body.workflow_id, body.version);
   return {
     workflowId: body.workflow_id,
     version: body.version,
     entrypoint: body.entrypoint,
     inputs: body.inputs ?? {},
     variables: body.variables ?? {},
-    tenantId: body.tenant_id?.toLowerCase(),
+    tenantId,
     dryRun: body.dry_run ?? false,
     features: body.feature_overrides ?? {},
-    runId: parseRunId(body.run_id),
+    runId,
     idempotencyKey: idempotencyKey(request, body.idempotency_key),
     businessKey: body.business_key,
     labels: body.labels,
     delayMs: body.delay_ms,
     timeoutMs: body.timeout_ms,
-    actor: "api",
+    actor: principal.actor,
   };
+}
+
+/** The service derives such ids for runs that are still to be started: who took one would take the place of that run. */
+function refuseDerived(runId: RunId): void {
+  if (uuidVersion(runId) !== 8) return;
+  const message = "must not be a UUID of version 8";
+  throw badRequest(`$.run_id ${message}: those are the ids that the service derives`, [{ path: "$.run_id", message }]);
 }
 
 function listRoute(app: Api, runs: RunReader): void {
   const response = responses({ 200: page("A page of runs.", "SagaRun") }, 400);
-  const schema = { tags: ["sagas"], summary: "List runs", querystring: listQuery, response };
-  app.get("/api/v1/sagas", { schema }, async ({ query }, reply) =>
-    runs.list(filterOf(query), { page: pageOf(query), newestFirst: query.sort !== "started_at" }, closeSignal(reply)),
-  );
+  const schema = {
+    tags: ["sagas"],
+    "x-saga-role": "viewer" as const,
+    summary: "List runs",
+    querystring: listQuery,
+    response,
+  };
+  app.get("/api/v1/sagas", { schema }, async (request, reply) => {
+    const { query } = request;
+    const newestFirst = query.sort !== "started_at";
+    return runs.list(filterOf(query), { page: pageOf(query), newestFirst }, readerOf(request, reply));
+  });
 }
 
 const COUNTS = object(
@@ -173,21 +202,49 @@ const COUNTS = object(
 
 function countsRoute(app: Api, { readPool }: Pick<ApiDeps, "readPool">): void {
   const summary = "Count runs by workflow, version, state and reason of a pause";
-  const schema = { tags: ["sagas"], summary, querystring: countsQuery, response: responses({ 200: COUNTS }, 400) };
-  app.get("/api/v1/sagas/counts", { schema }, async ({ query }, reply) =>
-    readPool.run(closeSignal(reply), (sql) => countRuns(sql, filterOf(query), { exact: query.count === "exact" })),
-  );
+  const schema = {
+    tags: ["sagas"],
+    "x-saga-role": "viewer" as const,
+    summary,
+    querystring: countsQuery,
+    response: responses({ 200: COUNTS }, 400),
+  };
+  app.get("/api/v1/sagas/counts", { schema }, async (request, reply) => {
+    const { query } = request;
+    return readPool.run(readerOf(request, reply), (sql, reach) =>
+      countRuns(sql, reach, filterOf(query), { exact: query.count === "exact" }),
+    );
+  });
 }
 
 function getRoute(app: Api, waiters: Waiters): void {
   const response = responses({ 200: one("The run.", "SagaRun") }, 400, 404);
   const querystring = query({ ...WAIT, ...AFTER_SEQ });
   const summary = "Get a run; with wait_ms the answer waits for its end, or for an audit row after after_seq";
-  const schema = { tags: ["sagas"], summary, params: runPath, querystring, response };
-  app.get("/api/v1/sagas/:id", { schema }, async ({ params: { id }, query }, reply) => {
-    const view = await waiters.run(id, { ms: query.wait_ms ?? 0, afterSeq: query.after_seq, reply });
+  const schema = { tags: ["sagas"], "x-saga-role": "viewer" as const, summary, params: runPath, querystring, response };
+  app.get("/api/v1/sagas/:id", { schema }, async (request, reply) => {
+    const { id } = request.params;
+    const { wait_ms: ms = 0, after_seq: afterSeq } = request.query;
+    const view = await waiters.run(id, { ms, afterSeq, reply, reader: readerOf(request, reply) });
     if (!view) throw noSuchRun(id);
     return view.run;
+  });
+}
+
+function eraseRoute(app: Api, { erasure }: ApiDeps): void {
+  const schema = {
+    tags: ["sagas"],
+    "x-saga-role": "admin" as const,
+    summary: "Erase a run that has ended, with its children and everything of them",
+    params: runPath,
+    response: responses({ 204: empty("Nothing of it is left but who erased it, and when.") }, 400, 404, 409),
+  };
+  app.delete("/api/v1/sagas/:id", { schema }, async (request, reply) => {
+    const { principal, params } = request;
+    const onGone = () => request.did("run erased", { run_id: params.id });
+    const { changed } = await erasure.erase(params.id, { actor: principal.actor, reach: reachOf(principal), onGone });
+    if (!changed) throw noSuchRun(params.id);
+    return reply.status(204).send();
   });
 }
 
@@ -196,14 +253,14 @@ interface Part {
   readonly name: string;
   readonly summary: string;
   readonly resource: Resource;
-  list(deps: Pick<ApiDeps, "readPool">, runId: RunId, page: PageQuery, closed: AbortSignal): Promise<Page<JsonObject>>;
+  list(deps: Pick<ApiDeps, "readPool">, runId: RunId, page: PageQuery, reader: Reader): Promise<Page<JsonObject>>;
 }
 
-type List = (sql: Sql, runId: RunId, page: PageQuery) => Promise<Page<JsonObject>>;
+type List = (sql: Sql, reach: Reach, runId: RunId, page: PageQuery) => Promise<Page<JsonObject>>;
 const onSession =
   (list: List): Part["list"] =>
-  ({ readPool }, runId, page, closed) =>
-    readPool.run(closed, (sql) => list(sql, runId, page));
+  ({ readPool }, runId, page, reader) =>
+    readPool.run(reader, (sql, reach) => list(sql, reach, runId, page));
 
 const PARTS: readonly Part[] = [
   { name: "events", summary: "List a run's audit events", resource: "SagaRunEvent", list: onSession(listEvents) },
@@ -213,17 +270,25 @@ const PARTS: readonly Part[] = [
     name: "user_tasks",
     summary: "List the user tasks of a run, its branches and items",
     resource: "UserTask",
-    list: onSession((sql, runId, page) => listUserTasks(sql, { runId }, page)),
+    list: onSession((sql, reach, runId, page) => listUserTasks(sql, reach, { runId }, page)),
   },
 ];
 
 function partRoute(app: Api, { readPool }: ApiDeps, { name, summary, resource, list }: Part): void {
   const response = responses({ 200: page("A page.", resource) }, 400, 404);
-  const schema = { tags: ["sagas"], summary, params: runPath, querystring: PageParameters, response };
-  app.get(`/api/v1/sagas/:id/${name}`, { schema }, async ({ params: { id }, query }, reply) => {
-    const closed = closeSignal(reply);
-    if (!(await readPool.look(closed, (sql) => runExists(sql, id)))) throw noSuchRun(id);
-    return list({ readPool }, id, pageOf(query), closed);
+  const schema = {
+    tags: ["sagas"],
+    "x-saga-role": "viewer" as const,
+    summary,
+    params: runPath,
+    querystring: PageParameters,
+    response,
+  };
+  app.get(`/api/v1/sagas/:id/${name}`, { schema }, async (request, reply) => {
+    const { id } = request.params;
+    const reader = readerOf(request, reply);
+    if (!(await readPool.look(reader, (sql, reach) => runExists(sql, reach, id)))) throw noSuchRun(id);
+    return list({ readPool }, id, pageOf(request.query), reader);
   });
 }
 

@@ -5,10 +5,12 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { isTerminal, type JsonObject, MAX_INT32, type RunId, type RunState } from "../../machines/index.js";
 import { upgradeRequired } from "../errors.js";
 import type { EventItem, Feed } from "../feed/index.js";
+import type { Reader } from "../store/lists/read-pool.js";
 import type { RunView } from "../store/lists/runs.js";
 import type { ApiDeps } from "./deps.js";
-import { closeSignalOf } from "./http/close-signal.js";
+import { ACCESS_TOKEN } from "./http/credentials.js";
 import { Int, path, query, RunIdText } from "./http/parameters.js";
+import { socketReader } from "./http/reader.js";
 import { empty, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 import { RunReader } from "./run-reader.js";
@@ -16,13 +18,16 @@ import { noSuchRun } from "./sagas.js";
 import { StreamBudget, StreamSocket } from "./stream-socket.js";
 
 export const CLOSE = { end: 1000, shutdown: 1001, fault: 1011, slow: 1013 } as const;
+/** The reason of a close. */
+export const GONE = "the run does not exist any more";
 export const PING_MS = 30_000;
 
 const SCHEMA = {
   tags: ["sagas"],
+  "x-saga-role": "viewer" as const,
   summary: "Watch a run live over a WebSocket",
   params: path({ id: RunIdText }),
-  querystring: query({ after_seq: Int(0, MAX_INT32) }),
+  querystring: query({ after_seq: Int(0, MAX_INT32), ...ACCESS_TOKEN }),
   response: responses({ 101: empty("Text frames: snapshot, event, end.") }, 400, 404, 426),
 };
 
@@ -45,7 +50,7 @@ export function streamRoutes(app: Api, deps: ApiDeps): void {
     // Before the upgrade, so that a refusal is an HTTP answer.
     preHandler: async (request) => {
       const { id } = request.params;
-      const view = await runs.read(id, closeSignalOf(request.raw.socket));
+      const view = await runs.read(id, socketReader(request, request.raw.socket));
       if (!view) throw noSuchRun(id);
       // A client cannot have seen events that have not happened.
       const afterSeq = Math.min(request.query.after_seq ?? view.lastSeq, view.lastSeq);
@@ -54,7 +59,7 @@ export function streamRoutes(app: Api, deps: ApiDeps): void {
     handler: requireUpgrade,
     wsHandler: (socket, request) => {
       const start = starts.get(request);
-      if (start) new RunStream(socket, start, { ...deps, runs }, budget).open();
+      if (start) new RunStream(socket, start, { ...deps, runs, reader: socketReader(request, socket) }, budget).open();
     },
   });
 }
@@ -83,12 +88,15 @@ class RunStream {
   constructor(
     private readonly socket: WebSocket,
     private readonly start: Start,
-    private readonly deps: Pick<ApiDeps, "feed" | "metrics" | "pingMs"> & { readonly runs: RunReader },
+    private readonly deps: Pick<ApiDeps, "feed" | "metrics" | "pingMs"> & {
+      readonly runs: RunReader;
+      readonly reader: Reader;
+    },
     budget: StreamBudget,
   ) {
     this.runId = start.runId;
     this.client = new StreamSocket(socket, () => this.client.close(CLOSE.slow, "the client is too slow"), budget);
-    this.end = new EndOfRun(start.view, start.afterSeq, () => deps.runs.read(this.runId, closeSignalOf(socket)));
+    this.end = new EndOfRun(start.view, start.afterSeq, () => deps.runs.read(this.runId, deps.reader));
   }
 
   open(): void {
@@ -114,6 +122,7 @@ class RunStream {
           if (this.client.open && this.end.isKnown) void this.finishAt(seq);
         },
         drained: () => this.client.drained(),
+        gone: () => this.client.close(CLOSE.fault, GONE),
       });
     } catch {
       // This node has too many watchers; the client may find another node.

@@ -1,16 +1,18 @@
 // Triggers over HTTP: create, list, get, change, delete, fire now; past fires and the next ones. The registrar checks them.
+import type { Sql } from "postgres";
 import type { Static } from "typebox";
 import * as Type from "typebox";
 import { readTriggerConfig } from "../../machines/index.js";
 import { badRequest } from "../errors.js";
 import { listFires } from "../store/engine/trigger-fires.js";
-import { deleteTrigger, listTriggers, type TriggerRow, triggerItem } from "../store/lists/triggers.js";
+import type { Reach } from "../store/lists/reach.js";
+import { listTriggers, readTrigger, type TriggerRow, triggerItem } from "../store/lists/triggers.js";
 import { noSuchTrigger, Schedule } from "../trigger/index.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, refuseLargePayload, shaped } from "./http/body.js";
-import { closeSignal } from "./http/close-signal.js";
 import { IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
 import { Flag, Id, Int, OneOf, PAGE, PageParameters, pageOf, path, query, Uuid } from "./http/parameters.js";
+import { readerOf } from "./http/reader.js";
 import { empty, object, one, page, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 
@@ -52,13 +54,14 @@ function createRoute(app: Api, { triggers }: ApiDeps): void {
   const response = responses({ 201: one("The trigger.", "SagaTrigger") }, 400, 403, 404, 409, 413, 415);
   const schema = {
     tags: ["triggers"],
+    "x-saga-role": "author" as const,
     summary: "Create a trigger",
     body: Document,
     headers: IdempotencyHeader,
     response,
   };
   app.post(URL, { schema }, async (request, reply) => {
-    const row = await triggers.create(request.body, "api", idempotencyKey(request));
+    const row = await triggers.create(request.body, request.principal, idempotencyKey(request));
     reply.status(201).header("Location", `${URL}/${row.id}`);
     return triggerItem(row);
   });
@@ -67,31 +70,70 @@ function createRoute(app: Api, { triggers }: ApiDeps): void {
 function listRoute(app: Api, { readPool }: ApiDeps): void {
   const querystring = query({ type: OneOf("cron", "record_transition"), enabled: Flag, workflow_id: Id, ...PAGE });
   const response = responses({ 200: page("A page of triggers.", "SagaTrigger") }, 400);
-  const schema = { tags: ["triggers"], summary: "List triggers", querystring, response };
-  app.get(URL, { schema }, async ({ query }, reply) => {
-    const { type, enabled, workflow_id: workflowId, ...asked } = query;
-    return readPool.run(closeSignal(reply), (sql) => listTriggers(sql, { type, enabled, workflowId }, pageOf(asked)));
+  const schema = {
+    tags: ["triggers"],
+    "x-saga-role": "viewer" as const,
+    summary: "List triggers",
+    querystring,
+    response,
+  };
+  app.get(URL, { schema }, async (request, reply) => {
+    const { type, enabled, workflow_id: workflowId, ...asked } = request.query;
+    return readPool.run(readerOf(request, reply), (sql, reach) =>
+      listTriggers(sql, reach, { type, enabled, workflowId }, pageOf(asked)),
+    );
   });
 }
 
-function getRoute(app: Api, { triggers }: ApiDeps): void {
+/** The trigger, for a client that reads. Throws 404. */
+async function found(sql: Sql, reach: Reach, id: string): Promise<TriggerRow> {
+  const row = await readTrigger(sql, reach, id);
+  if (!row) throw noSuchTrigger(id);
+  return row;
+}
+
+function getRoute(app: Api, { readPool }: ApiDeps): void {
   const response = responses({ 200: one("The trigger.", "SagaTrigger") }, 400, 404);
-  const schema = { tags: ["triggers"], summary: "Get a trigger", params: triggerPath, response };
-  app.get(ITEM, { schema }, async ({ params: { id } }) => triggerItem(await triggers.mustExist(id)));
+  const schema = {
+    tags: ["triggers"],
+    "x-saga-role": "viewer" as const,
+    summary: "Get a trigger",
+    params: triggerPath,
+    response,
+  };
+  app.get(ITEM, { schema }, async (request, reply) => {
+    const { id } = request.params;
+    return triggerItem(await readPool.look(readerOf(request, reply), (sql, reach) => found(sql, reach, id)));
+  });
 }
 
 function changeRoute(app: Api, { triggers }: ApiDeps): void {
   const response = responses({ 200: one("The trigger.", "SagaTrigger") }, 400, 404, 413, 415);
   const summary = "Enable or disable a trigger, or replace its config";
-  const schema = { tags: ["triggers"], summary, params: triggerPath, body: Change, response };
-  app.patch(ITEM, { schema }, async ({ params: { id }, body }) => triggerItem(await triggers.change(id, body)));
+  const schema = {
+    tags: ["triggers"],
+    "x-saga-role": "author" as const,
+    summary,
+    params: triggerPath,
+    body: Change,
+    response,
+  };
+  app.patch(ITEM, { schema }, async ({ params: { id }, body, principal }) =>
+    triggerItem(await triggers.change(principal, id, body)),
+  );
 }
 
-function deleteRoute(app: Api, { sql }: ApiDeps): void {
+function deleteRoute(app: Api, { triggers }: ApiDeps): void {
   const response = responses({ 204: empty("It is gone. A run that it has started goes on.") }, 400, 404);
-  const schema = { tags: ["triggers"], summary: "Delete a trigger", params: triggerPath, response };
-  app.delete(ITEM, { schema }, async ({ params: { id } }, reply) => {
-    if (!(await deleteTrigger(sql, id))) throw noSuchTrigger(id);
+  const schema = {
+    tags: ["triggers"],
+    "x-saga-role": "author" as const,
+    summary: "Delete a trigger",
+    params: triggerPath,
+    response,
+  };
+  app.delete(ITEM, { schema }, async ({ params: { id }, principal }, reply) => {
+    await triggers.delete(principal, id);
     return reply.status(204).send();
   });
 }
@@ -109,6 +151,7 @@ const FIRED = object("The fire is durable.", FIRE, ["run_id"]);
 function fireRoute(app: Api, { triggers, config }: ApiDeps): void {
   const schema = {
     tags: ["triggers"],
+    "x-saga-role": "operator" as const,
     summary: "Fire a trigger now, enabled or not",
     params: triggerPath,
     body: Fire,
@@ -118,35 +161,47 @@ function fireRoute(app: Api, { triggers, config }: ApiDeps): void {
   app.post(`${ITEM}/fire`, { schema }, async (request, reply) => {
     const { payload } = request.body as Static<typeof Fire>;
     refuseLargePayload(payload ?? null, config.limits.outputBytes);
-    const { fireId, runId } = await triggers.fire(request.params.id, payload, idempotencyKey(request));
+    const { fireId, runId } = await triggers.fire(
+      request.principal,
+      request.params.id,
+      payload,
+      idempotencyKey(request),
+    );
     reply.status(202);
     return { fire_id: fireId, ...(runId !== undefined && { run_id: runId }) };
   });
 }
 
-function firesRoute(app: Api, { triggers, readPool }: ApiDeps): void {
+function firesRoute(app: Api, { readPool }: ApiDeps): void {
   const response = responses({ 200: page("A page of fires, newest first.", "TriggerFireRow") }, 400, 404);
   const schema = {
-    ...{ tags: ["triggers"], summary: "List a trigger's fires, skips and errors" },
+    ...{ tags: ["triggers"], "x-saga-role": "viewer" as const, summary: "List a trigger's fires, skips and errors" },
     ...{ params: triggerPath, querystring: PageParameters, response },
   };
-  app.get(`${ITEM}/fires`, { schema }, async ({ params: { id }, query }, reply) => {
-    await triggers.mustExist(id);
-    return readPool.run(closeSignal(reply), (sql) => listFires(sql, id, pageOf(query)));
+  app.get(`${ITEM}/fires`, { schema }, async (request, reply) => {
+    const { id } = request.params;
+    return readPool.run(readerOf(request, reply), async (sql, reach) => {
+      await found(sql, reach, id);
+      return listFires(sql, reach, id, pageOf(request.query));
+    });
   });
 }
 
-function nextRoute(app: Api, { triggers, now }: ApiDeps): void {
+function nextRoute(app: Api, { readPool, now }: ApiDeps): void {
   const times = { type: "array", items: { type: "string", format: "date-time" } };
   const schema = {
     tags: ["triggers"],
+    "x-saga-role": "viewer" as const,
     summary: "List the next ticks of a cron trigger",
     params: triggerPath,
     querystring: query({ count: Int(1, MAX_NEXT) }),
     response: responses({ 200: object("The next ticks.", { items: times }) }, 400, 404),
   };
-  app.get(`${ITEM}/next`, { schema }, async ({ params: { id }, query: { count = 10 } }) => {
-    const schedule = scheduleOf(await triggers.mustExist(id));
+  app.get(`${ITEM}/next`, { schema }, async (request, reply) => {
+    const { id } = request.params;
+    const { count = 10 } = request.query;
+    const row = await readPool.look(readerOf(request, reply), (sql, reach) => found(sql, reach, id));
+    const schedule = scheduleOf(row);
     return { items: schedule.next(count, now()).map((tick) => new Date(tick).toISOString()) };
   });
 }

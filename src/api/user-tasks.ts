@@ -6,18 +6,21 @@ import {
   detailOf,
   isLongerThan,
   isObject,
+  isWithin,
   type JsonObject,
   type RunCommand,
   type RunId,
 } from "../../machines/index.js";
+import { type Principal, reachOf } from "../access/index.js";
 import { conflict, notFound, unprocessable } from "../errors.js";
 import type { CommandOptions } from "../run/ports.js";
 import { listUserTasks, TASK_STATUSES, taskOwner } from "../store/lists/user-tasks.js";
 import type { ApiDeps } from "./deps.js";
+import { attributed } from "./http/attribution.js";
 import { AnyObject, shaped } from "./http/body.js";
-import { closeSignal } from "./http/close-signal.js";
 import { commandOptions, IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
 import { OneOf, PAGE, pageOf, path, query, RunIdText, Text, Uuid } from "./http/parameters.js";
+import { readerOf } from "./http/reader.js";
 import { object, page, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 
@@ -55,16 +58,25 @@ export function userTaskRoutes(app: Api, deps: ApiDeps): void {
 
 function listRoute(app: Api, { readPool }: ApiDeps): void {
   const response = responses({ 200: page("A page of user tasks.", "UserTask") }, 400);
-  const schema = { tags: ["user tasks"], summary: "List user tasks", querystring: listQuery, response };
-  app.get("/api/v1/user_tasks", { schema }, async ({ query }, reply) => {
-    const { assignee, status, run_id: runId, ...page } = query;
-    return readPool.run(closeSignal(reply), (sql) => listUserTasks(sql, { assignee, status, runId }, pageOf(page)));
+  const schema = {
+    tags: ["user tasks"],
+    "x-saga-role": "viewer" as const,
+    summary: "List user tasks",
+    querystring: listQuery,
+    response,
+  };
+  app.get("/api/v1/user_tasks", { schema }, async (request, reply) => {
+    const { assignee, status, run_id: runId, ...page } = request.query;
+    return readPool.run(readerOf(request, reply), (sql, reach) =>
+      listUserTasks(sql, reach, { assignee, status, runId }, pageOf(page)),
+    );
   });
 }
 
 function submitRoute(app: Api, { runs, sql }: ApiDeps): void {
   const schema = {
     tags: ["user tasks"],
+    "x-saga-role": "operator" as const,
     summary: "Submit a user task; a body without result is the result itself",
     params: taskPath,
     body: SubmitBody,
@@ -73,15 +85,31 @@ function submitRoute(app: Api, { runs, sql }: ApiDeps): void {
   };
   const url = "/api/v1/sagas/:run_id/user_task/:task_id/submit";
   app.post(url, { schema }, async (request, reply) => {
+    const { principal } = request;
     const { run_id: runId, task_id: taskId } = request.params;
-    const owner = await taskOwner(sql, taskId, runId);
+    const owner = await ownerWithin(sql, taskId, runId, principal);
     if (owner === undefined) throw notFound(`the run ${runId} has no user task ${taskId}`);
     const asked = submitted(request.body);
-    const options = commandOptions(idempotencyKey(request), { runId: owner, target: ["submit", taskId], body: asked });
-    const answer = await submit(runs, owner, { type: "submit", taskId, actor: "api", ...asked }, options);
+    const about = { principal, runId: owner, target: ["submit", taskId], body: asked };
+    const options = commandOptions(idempotencyKey(request), about);
+    const by = { actor: principal.actor, submittedBy: attributed("submitted_by", asked.submittedBy, request, reply) };
+    const answer = await submit(runs, owner, { type: "submit", taskId, result: asked.result, ...by }, options);
     reply.status(202);
     return { task_id: taskId, submitted_at: new Date(answer.submittedAt).toISOString(), matched: answer.matched };
   });
+}
+
+/** The run that waits for the task. One that is another's is none. */
+async function ownerWithin(
+  sql: ApiDeps["sql"],
+  taskId: string,
+  runId: RunId,
+  principal: Principal,
+): Promise<RunId | undefined> {
+  const owner = await taskOwner(sql, taskId, runId);
+  if (!owner) return undefined;
+  const { tenantId, workflowId } = owner;
+  return isWithin(reachOf(principal), { tenantId: tenantId ?? undefined, workflowId }) ? owner.runId : undefined;
 }
 
 /** A `result` that is null counts as absent. */

@@ -2,28 +2,34 @@
 // differences. The store numbers versions and guards their changes; a compiler checks the documents.
 import type { Sql } from "postgres";
 import * as Type from "typebox";
-import { isObject, type JsonObject } from "../../machines/index.js";
-import { type ErrorDetail, invalidConfig, notFound } from "../errors.js";
+import { isObject, isUuid, type JsonObject, type NeededRights } from "../../machines/index.js";
+import { isAnyone, ownerFor, type Principal, type Reach, type Role, reachOf, tenantsOf } from "../access/index.js";
+import { conflict, type ErrorDetail, invalidConfig, notFound } from "../errors.js";
 import type { Page, PageQuery } from "../store/lists/page.js";
-import type { StoredVersion } from "../store/lists/versions.js";
+import type { Reach as ReadReach } from "../store/lists/reach.js";
+import type { Claim, Posted, StoredVersion } from "../store/lists/versions.js";
+import type { Tenants } from "../store/owners.js";
+import { refuseForeign } from "./authoring.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, NoMembers, shaped } from "./http/body.js";
-import { closeSignal } from "./http/close-signal.js";
 import { Id, PageParameters, pageOf, path, query, Version } from "./http/parameters.js";
+import { readerOf } from "./http/reader.js";
 import { one, page, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 import type { Resource } from "./schemas.js";
 
 /** What this room needs of the store's `Versions`. */
 export interface VersionStore<Draft> {
-  /** `stored` is false if a version with the same content exists. */
-  store(sql: Sql, draft: Draft): Promise<{ readonly document: StoredVersion; readonly stored: boolean }>;
-  publish(sql: Sql, name: string, version: number, published: boolean): Promise<StoredVersion | undefined>;
+  /** Throws 409. */
+  store(sql: Sql, draft: Draft, claim: Claim): Promise<Posted>;
+  /** `id`: of the content that was checked. Undefined: another one has taken its place. */
+  publish(sql: Sql, name: string, version: number, published: boolean, id: string): Promise<StoredVersion | undefined>;
   /** The version, or the latest published one. */
-  read(sql: Sql, name: string, version?: number): Promise<StoredVersion | undefined>;
-  exists(sql: Sql, name: string): Promise<boolean>;
-  list(sql: Sql, page: PageQuery): Promise<Page<JsonObject>>;
-  versions(sql: Sql, name: string, page: PageQuery): Promise<Page<JsonObject>>;
+  read(sql: Sql, name: string, version?: number, reach?: ReadReach): Promise<StoredVersion | undefined>;
+  /** Whether it is within the reach, in any version. */
+  isSeen(sql: Sql, reach: ReadReach, name: string): Promise<boolean>;
+  list(sql: Sql, reach: ReadReach, page: PageQuery): Promise<Page<JsonObject>>;
+  versions(sql: Sql, reach: ReadReach, name: string, page: PageQuery): Promise<Page<JsonObject>>;
 }
 
 /** The ports that checking a document needs. */
@@ -34,11 +40,30 @@ type Problems = readonly ErrorDetail[];
 export interface Report<Draft> {
   /** The document, ready for the store; absent if it has problems. */
   readonly draft?: Draft;
+  /** What it needs rights for. Absent: nothing. */
+  readonly needs?: NeededRights;
   readonly problems: Problems;
   readonly warnings: Problems;
 }
 
-export interface DocumentKind<Draft> {
+/** What all drafts have. */
+export interface AnyDraft {
+  readonly key: string;
+  readonly forTenant?: string;
+  readonly publish: boolean;
+}
+
+/** A document that someone posts, publishes or unpublishes. */
+export interface Change {
+  readonly principal: Principal;
+  readonly key: string;
+  /** Null: the platform's. */
+  readonly owner: string | null;
+  readonly needs?: NeededRights;
+  readonly publishes: boolean;
+}
+
+export interface DocumentKind<Draft extends AnyDraft> {
   /** The word for the kind in sentences: `workflow`. */
   readonly noun: string;
   /** Below /api/v1, and the tag in the OpenAPI document: `workflows`. */
@@ -51,7 +76,11 @@ export interface DocumentKind<Draft> {
   /** Describes a posted document in the OpenAPI document. */
   readonly description: string;
   readonly store: VersionStore<Draft>;
-  check(document: unknown, compiling: Compiling): Promise<Report<Draft>>;
+  /** `tenants`: whose registrations and rules exist for who asks. */
+  check(document: unknown, compiling: Compiling, tenants: Tenants): Promise<Report<Draft>>;
+  /** Throws 403. */
+  authorize(change: Change, deps: ApiDeps): void;
+  exists(reach: Reach, version: StoredVersion): boolean;
 }
 
 /** The members that documents of every kind have about their storage. */
@@ -63,12 +92,21 @@ export function storageOf({ version, published, created_by: createdBy }: JsonObj
   };
 }
 
-export class VersionedResource<Draft> {
+/** For whom a document is stored that names this tenant, or none. With access off each is what it says. Throws 403. */
+export function claimOf(principal: Principal, forTenant: string | undefined): Claim {
+  // No run can have another: see `tenant` in machines/attribute/kinds.ts.
+  const named = forTenant !== undefined && isUuid(forTenant) ? forTenant : undefined;
+  if (isAnyone(principal)) return { tenantId: named ?? null, exclusive: false };
+  const isOther = forTenant !== undefined && named === undefined && principal.tenantId !== undefined;
+  return { tenantId: ownerFor(principal, isOther ? forTenant : named) ?? null, exclusive: true };
+}
+
+export class VersionedResource<Draft extends AnyDraft> {
   constructor(private readonly kind: DocumentKind<Draft>) {}
 
-  /** Stores the draft; `stored` is false if a version with the same content exists. */
-  store(sql: Sql, draft: Draft): Promise<{ readonly document: StoredVersion; readonly stored: boolean }> {
-    return this.kind.store.store(sql, draft);
+  /** Throws 403, 409. */
+  store(sql: Sql, draft: Draft, principal: Principal) {
+    return this.kind.store.store(sql, draft, claimOf(principal, draft.forTenant));
   }
 
   /** Names the document in a log line. */
@@ -80,23 +118,25 @@ export class VersionedResource<Draft> {
   async draftOf(
     document: unknown,
     compiling: Compiling,
-  ): Promise<{ readonly draft: Draft; readonly warnings: Problems }> {
-    const { draft, problems, warnings } = await this.kind.check(document, compiling);
-    if (draft !== undefined) return { draft, warnings };
+    tenants: Tenants,
+  ): Promise<Report<Draft> & { readonly draft: Draft }> {
+    const { draft, ...report } = await this.kind.check(document, compiling, tenants);
+    if (draft !== undefined) return { draft, ...report };
+    const { problems } = report;
     const [first] = problems;
     throw invalidConfig(`the ${this.kind.noun} is not valid: ${first?.path} ${first?.message}`, problems);
   }
 
   /** The version, or the latest published one. Throws 404. */
-  async find(sql: Sql, name: string, version?: number): Promise<StoredVersion> {
-    const found = await this.kind.store.read(sql, name, version);
+  async find(sql: Sql, reach: ReadReach, name: string, version?: number): Promise<StoredVersion> {
+    const found = await this.kind.store.read(sql, name, version, reach);
     if (!found) throw this.missing(name, version);
     return found;
   }
 
   /** Throws 404 if the document has no version at all. */
-  async mustExist(sql: Sql, name: string): Promise<void> {
-    if (!(await this.kind.store.exists(sql, name))) throw this.missing(name);
+  async mustExist(sql: Sql, reach: ReadReach, name: string): Promise<void> {
+    if (!(await this.kind.store.isSeen(sql, reach, name))) throw this.missing(name);
   }
 
   missing(name: string, version?: number, published = version === undefined) {
@@ -118,9 +158,12 @@ export class VersionedResource<Draft> {
     const problem = Type.Object({ path: Type.String(), message: Type.String() });
     const report = Type.Object({ valid: Type.Boolean(), errors: Type.Array(problem), warnings: Type.Array(problem) });
     const response = responses({ 200: { description: "Every problem and warning.", ...report } }, 400, 413, 415);
-    const schema = this.schema(`Validate a ${this.kind.noun} without storing it`, { body: this.body(), response });
-    app.post(`${this.url}/validate`, { schema }, async ({ body }) => {
-      const { problems, warnings } = await this.kind.check(withoutWarnings(body), deps);
+    const schema = this.schema("operator", `Validate a ${this.kind.noun} without storing it`, {
+      body: this.body(),
+      response,
+    });
+    app.post(`${this.url}/validate`, { schema }, async ({ body, principal }) => {
+      const { problems, warnings } = await this.kind.check(withoutWarnings(body), deps, tenantsOf(principal));
       return { valid: problems.length === 0, errors: problems, warnings };
     });
   }
@@ -128,13 +171,18 @@ export class VersionedResource<Draft> {
   private createRoute(app: Api, deps: ApiDeps): void {
     const { noun, store } = this.kind;
     const response = responses({ 200: this.one(), 201: this.one() }, 400, 409, 413, 415);
-    const schema = this.schema(`Store a version of a ${noun}`, { body: this.body(), response });
+    const schema = this.schema("author", `Store a version of a ${noun}`, { body: this.body(), response });
     app.post(this.url, { schema }, async (request, reply) => {
-      const { draft, warnings } = await this.draftOf(withoutWarnings(request.body), deps);
-      const { document, stored } = await store.store(deps.sql, draft);
+      const { principal } = request;
+      const { draft, warnings, needs } = await this.draftOf(withoutWarnings(request.body), deps, tenantsOf(principal));
+      const claim = claimOf(principal, draft.forTenant);
+      const { key, publish: publishes } = draft;
+      this.kind.authorize({ principal, key, owner: claim.tenantId, publishes, ...(needs && { needs }) }, deps);
+      const { document, stored, published } = await store.store(deps.sql, draft, claim);
       await deps.catalog.refresh();
       const about = { ...this.label(document), stored, warnings: warnings.length, request_id: request.id };
       request.log.info(about, `${noun} posted`);
+      if (published) request.did(`${noun} published`, this.label(document));
       const location = `${this.url}/${document.key}?version=${document.version}`;
       reply.status(stored ? 201 : 200).header("Location", location);
       return withWarnings(document, warnings);
@@ -145,63 +193,77 @@ export class VersionedResource<Draft> {
     const [act, effect] = published ? ["publish", "can"] : ["unpublish", "can no longer"];
     const summary = `${published ? "Publish" : "Unpublish"} a version: it ${effect} be ${this.kind.use}`;
     const params = path({ [this.kind.parameter]: Id, version: Version });
-    const response = responses({ 200: this.one() }, 400, 404, 413, 415);
-    const schema = this.schema(summary, { params, body: NoMembers, response });
-    app.post(`${this.item}/versions/:version/${act}`, { schema }, async ({ params }) => {
+    const response = responses({ 200: this.one() }, 400, 404, 409, 413, 415);
+    const schema = this.schema("author", summary, { params, body: NoMembers, response });
+    app.post(`${this.item}/versions/:version/${act}`, { schema }, async (request) => {
+      const { params, principal } = request;
       const [name, version] = [this.name(params), Number(params.version)];
-      const warnings = published ? await this.warningsOf(deps, name, version) : [];
-      const document = await this.kind.store.publish(deps.sql, name, version, published);
-      if (!document) throw this.missing(name, version);
+      const stored = await this.kind.store.read(deps.sql, name, version);
+      if (!stored || !this.kind.exists(reachOf(principal), stored)) throw this.missing(name, version);
+      const { warnings, needs } = published ? await this.reportOn(stored, deps, principal) : NOTHING_TO_REPORT;
+      const { key, tenantId: owner } = stored;
+      refuseForeign(principal, owner);
+      this.kind.authorize({ principal, key, owner, publishes: published, ...(needs && { needs }) }, deps);
+      const document = await this.kind.store.publish(deps.sql, name, version, published, stored.id);
+      if (!document)
+        throw conflict(`version ${version} of ${this.kind.noun} ${name} was replaced meanwhile: look at it again`);
       await deps.catalog.refresh();
+      request.did(`${this.kind.noun} ${published ? "published" : "unpublished"}`, this.label(document));
       return withWarnings(document, warnings);
     });
   }
 
-  /** A draft may have been stored by a release that allowed more: it is refused. What is published already stays, whatever is wrong with it. */
-  private async warningsOf(deps: ApiDeps, name: string, version: number): Promise<Problems> {
-    const stored = await this.kind.store.read(deps.sql, name, version);
-    if (!stored) return [];
-    const { warnings } = stored.published
-      ? await this.kind.check(stored.item, deps)
-      : await this.draftOf(stored.item, deps);
-    return warnings;
+  /**
+   * A draft may have been stored by a release that allowed more: it is refused. What is published already stays, whatever is wrong with it, and whoever
+   * publishes it once more.
+   */
+  private async reportOn(stored: StoredVersion, deps: ApiDeps, principal: Principal): Promise<Report<Draft>> {
+    const tenants = tenantsOf(principal);
+    if (!stored.published) return this.draftOf(stored.item, deps, tenants);
+    const { problems, warnings } = await this.kind.check(stored.item, deps, tenants);
+    return { problems, warnings };
   }
 
   private listRoute(app: Api, { readPool }: ApiDeps): void {
     const { collection, store } = this.kind;
     const response = responses({ 200: this.page() }, 400);
     const summary = `List ${collection}, each by its latest published version`;
-    const schema = this.schema(summary, { querystring: PageParameters, response });
-    app.get(this.url, { schema }, async ({ query }, reply) =>
-      readPool.run(closeSignal(reply), (sql) => store.list(sql, pageOf(query))),
+    const schema = this.schema("viewer", summary, { querystring: PageParameters, response });
+    app.get(this.url, { schema }, async (request, reply) =>
+      readPool.run(readerOf(request, reply), (sql, reach) => store.list(sql, reach, pageOf(request.query))),
     );
   }
 
   private getRoute(app: Api, { readPool }: ApiDeps): void {
-    const schema = this.schema(`Get the latest published version of a ${this.kind.noun}, or the version asked for`, {
-      params: this.parameters(),
-      querystring: query({ version: Version }),
-      response: responses({ 200: this.one() }, 400, 404),
-    });
-    app.get(this.item, { schema }, async ({ params, query }, reply) => {
-      const { item } = await readPool.look(closeSignal(reply), (sql) =>
-        this.find(sql, this.name(params), query.version),
+    const schema = this.schema(
+      "viewer",
+      `Get the latest published version of a ${this.kind.noun}, or the version asked for`,
+      {
+        params: this.parameters(),
+        querystring: query({ version: Version }),
+        response: responses({ 200: this.one() }, 400, 404),
+      },
+    );
+    app.get(this.item, { schema }, async (request, reply) => {
+      const { params, query } = request;
+      const { item } = await readPool.look(readerOf(request, reply), (sql, reach) =>
+        this.find(sql, reach, this.name(params), query.version),
       );
       return item;
     });
   }
 
   private versionsRoute(app: Api, { readPool }: ApiDeps): void {
-    const schema = this.schema(`List a ${this.kind.noun}'s versions, newest first`, {
+    const schema = this.schema("viewer", `List a ${this.kind.noun}'s versions, newest first`, {
       params: this.parameters(),
       querystring: PageParameters,
       response: responses({ 200: this.page() }, 400, 404),
     });
-    app.get(`${this.item}/versions`, { schema }, async ({ params, query }, reply) => {
-      const name = this.name(params);
-      return readPool.run(closeSignal(reply), async (sql) => {
-        await this.mustExist(sql, name);
-        return this.kind.store.versions(sql, name, pageOf(query));
+    app.get(`${this.item}/versions`, { schema }, async (request, reply) => {
+      const name = this.name(request.params);
+      return readPool.run(readerOf(request, reply), async (sql, reach) => {
+        await this.mustExist(sql, reach, name);
+        return this.kind.store.versions(sql, reach, name, pageOf(request.query));
       });
     });
   }
@@ -222,8 +284,8 @@ export class VersionedResource<Draft> {
     return String(params[this.kind.parameter]);
   }
 
-  private schema<S extends object>(summary: string, schema: S) {
-    return { tags: [this.kind.collection], summary, ...schema };
+  private schema<S extends object>(role: Role, summary: string, schema: S) {
+    return { tags: [this.kind.collection], "x-saga-role": role, summary, ...schema };
   }
 
   private one() {
@@ -239,6 +301,8 @@ export class VersionedResource<Draft> {
     return shaped<unknown>(AnyObject({ description: this.kind.description }), () => ANYTHING);
   }
 }
+
+const NOTHING_TO_REPORT: Report<never> = { problems: [], warnings: [] };
 
 const withWarnings = ({ item }: StoredVersion, warnings: Problems) =>
   warnings.length > 0 ? { ...item, warnings } : item;

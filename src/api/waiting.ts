@@ -4,9 +4,10 @@ import type { FastifyReply } from "fastify";
 import { MAX_INT32, type RunId } from "../../machines/index.js";
 import { overloaded } from "../errors.js";
 import type { Feed, Head } from "../feed/index.js";
+import type { Reader } from "../store/lists/read-pool.js";
 import { committedView, type Labels, type RunView } from "../store/lists/runs.js";
-import { closeSignal } from "./http/close-signal.js";
 import { Int } from "./http/parameters.js";
+import { whileGood } from "./http/while-good.js";
 import type { RunReader } from "./run-reader.js";
 
 /** On a start and on a get. */
@@ -21,6 +22,7 @@ export interface Wait {
   readonly afterSeq?: number;
   /** The wait is over when its client has gone. */
   readonly reply: FastifyReply;
+  readonly reader: Reader;
 }
 
 /** Characters of variables in a view that is made from memory, in one piece (law 14). A larger one is read. */
@@ -34,16 +36,17 @@ export class Waiters {
   constructor(
     private readonly runs: Pick<RunReader, "read">,
     private readonly feed: Feed,
+    /** Database time, epoch milliseconds. */
+    private readonly now: () => number,
     private readonly max = MAX_WAITERS,
   ) {}
 
-  /** The run when the wait is over. Undefined: there is no such run. Throws 503 if too many wait. */
+  /** The run when the wait is over. Undefined: there is no such run. Throws 503 if too many wait, and Unauthenticated when the credential ends. */
   async run(runId: RunId, wait: Wait): Promise<RunView | undefined> {
-    const closed = closeSignal(wait.reply);
-    const view = await this.runs.read(runId, closed);
+    const view = await this.runs.read(runId, wait.reader);
     if (!view || wait.ms === 0 || this.stopped || isOver(view, wait)) return view;
-    await this.over(runId, wait);
-    return this.runs.read(runId, closed);
+    await this.whileGood(runId, wait);
+    return this.runs.read(runId, wait.reader);
   }
 
   /**
@@ -51,18 +54,21 @@ export class Waiters {
    * committed by this process: an ended run never changes.
    */
   async end(runId: RunId, wait: Wait, started?: { readonly labels?: Labels }): Promise<RunView | undefined> {
-    const closed = closeSignal(wait.reply);
-    const head = this.stopped ? undefined : await this.over(runId, wait);
+    const head = this.stopped ? undefined : await this.whileGood(runId, wait);
     const { committed } = head ?? {};
     const isSmall = committed && committed.context.variablesSize <= MOST_FROM_MEMORY;
     if (started && head?.terminal && isSmall) return committedView(committed, head.seq, started.labels);
-    return this.runs.read(runId, closed);
+    return this.runs.read(runId, wait.reader);
   }
 
   /** Ends all waits: their requests are answered with what is. */
   stop(): void {
     this.stopped = true;
     for (const end of this.waiting) end();
+  }
+
+  private whileGood(runId: RunId, wait: Wait): Promise<Head | undefined> {
+    return whileGood(wait.reply.request, this.now, this.over(runId, wait));
   }
 
   /** Resolves with the head that ended the wait. Undefined: something else did. */

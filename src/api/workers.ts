@@ -2,9 +2,11 @@
 // The nodes are asked for each request; a node without an answer is named.
 import type { Static } from "typebox";
 import { actionText, type JsonObject } from "../../machines/index.js";
+import { reachOf } from "../access/index.js";
 import type { NodeWorker, Workers } from "../dispatch/workers.js";
-import { readCursor, writeCursor } from "../store/lists/cursor.js";
+import { listOf, readCursor, writeCursor } from "../store/lists/cursor.js";
 import type { PageQuery } from "../store/lists/page.js";
+import { isEverything, type Reach } from "../store/lists/reach.js";
 import type { ApiDeps } from "./deps.js";
 import { Id, OneOf, PAGE, pageOf, query } from "./http/parameters.js";
 import { page, ref, responses } from "./http/responses.js";
@@ -26,18 +28,23 @@ export function workerRoutes(app: Api, { workers }: Pick<ApiDeps, "workers">): v
   const listed = page("A page of workers: one item a connection.", "Worker");
   const schema = {
     tags: ["registry"],
+    "x-saga-role": ["viewer", "platform"] as const,
     summary: "List the connected workers of all nodes, and the actions that no worker serves",
     querystring: listQuery,
     response: responses({ 200: { ...listed, properties: { ...listed.properties, ...MORE } } }, 400),
   };
-  app.get("/api/v1/workers", { schema }, async ({ query }) => {
+  app.get("/api/v1/workers", { schema }, async ({ query, principal }) => {
     const report = await workers.report();
-    const { silent, leftOff, waiting } = report;
+    const { silent, leftOff } = report;
+    const reach = reachOf(principal);
+    const shown = report.workers.filter(matches(query)).filter(servesWithin(reach));
+    const waiting = report.waiting.filter(matches(query)).filter(waitsWithin(reach));
     return {
-      ...pageOfWorkers(report.workers.filter(matches(query)), pageOf(query)),
-      unserved: await unserved(waiting.filter(matches(query)), workers),
+      ...pageOfWorkers(shown, reach, pageOf(query)),
+      unserved: await unserved(waiting, workers),
       ...(silent.length > 0 && { silent_nodes: silent }),
-      ...(leftOff > 0 && { left_off: leftOff }),
+      // Whose they are is not known.
+      ...(leftOff > 0 && isEverything(reach) && { left_off: leftOff }),
     };
   });
 }
@@ -63,9 +70,22 @@ const KEY = ["service", "worker_id", "node_id", "connected_at"].map((name) => ({
   kind: "text" as const,
 }));
 
+/** A worker serves the runs of some tenants. One that serves all of them is the platform's, and nothing of it is a tenant's to know. */
+function servesWithin({ tenants: seen }: Reach) {
+  return ({ tenants }: { readonly service: string; readonly tenants?: readonly string[] }) =>
+    seen === "*" || tenants?.every((tenant) => seen.includes(tenant)) === true;
+}
+
+/** A call that waits is of a run's tenant. Of which workflow is not known: a narrowed principal is told of none. */
+function waitsWithin({ tenants, workflows }: Reach) {
+  return ({ tenantId }: { readonly service: string; readonly tenantId?: string }) =>
+    !workflows && (tenants === "*" || (tenantId !== undefined && tenants.includes(tenantId)));
+}
+
 /** Like the pages of stored lists (store/lists/page.ts), of a list in memory. */
-function pageOfWorkers(all: readonly NodeWorker[], { limit, offset, cursor }: PageQuery) {
-  const after = cursor === undefined ? undefined : readCursor("workers", KEY, cursor).join(" ");
+function pageOfWorkers(all: readonly NodeWorker[], reach: Reach, { limit, offset, cursor }: PageQuery) {
+  const list = listOf("workers", reach);
+  const after = cursor === undefined ? undefined : readCursor(list, KEY, cursor).join(" ");
   const sorted = all
     .map((worker) => ({ key: keyOf(worker), worker }))
     .sort((left, right) => compare(left.key, right.key));
@@ -77,7 +97,7 @@ function pageOfWorkers(all: readonly NodeWorker[], { limit, offset, cursor }: Pa
     total: all.length,
     limit,
     offset: after === undefined ? offset : 0,
-    ...(last && from + limit < sorted.length && { next_cursor: writeCursor("workers", last.key) }),
+    ...(last && from + limit < sorted.length && { next_cursor: writeCursor(list, last.key) }),
   };
 }
 
@@ -96,13 +116,14 @@ function workerItem({
   actions,
   transport,
   nodeId,
+  tenants,
   since,
   inFlight,
   maxInFlight,
   draining,
 }: NodeWorker): JsonObject {
   return {
-    ...{ worker_id: workerId, service, actions, transport, node_id: nodeId },
+    ...{ worker_id: workerId, service, actions, transport, node_id: nodeId, ...(tenants && { tenants }) },
     ...{ connected_at: new Date(since).toISOString(), in_flight: inFlight, max_in_flight: maxInFlight },
     ...(draining && { draining }),
   };

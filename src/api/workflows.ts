@@ -1,13 +1,23 @@
 // Workflow definitions over HTTP. Beyond the routes of every versioned document they can be validated, and have a machine and stats.
 
 import * as Type from "typebox";
-import { type CompileOptions, isObject, type JsonObject, mermaidOf, type Program } from "../../machines/index.js";
+import {
+  type CompileOptions,
+  isObject,
+  type JsonObject,
+  mermaidOf,
+  type Program,
+  rightsNeeded,
+} from "../../machines/index.js";
+import { isWorkflowWithin } from "../access/index.js";
 import { workflowSlots } from "../store/engine/slots.js";
 import { type WorkflowDraft, workflowStats, workflowVersions } from "../store/lists/definitions.js";
+import type { Tenants } from "../store/owners.js";
+import { refuseBeyondRights } from "./authoring.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject } from "./http/body.js";
-import { closeSignal } from "./http/close-signal.js";
 import { Id, OneOf, path, query, Version } from "./http/parameters.js";
+import { readerOf } from "./http/reader.js";
 import { responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 import { type Compiling, type Report, storageOf, VersionedResource } from "./versioned.js";
@@ -21,6 +31,8 @@ export const workflows = new VersionedResource<WorkflowDraft>({
   description: "A WorkflowDefinition. Unknown fields and step attributes are refused.",
   store: workflowVersions,
   check,
+  authorize: ({ principal, ...authored }, { secrets }) => refuseBeyondRights(principal, authored, secrets),
+  exists: (reach, { tenantId, key }) => isWorkflowWithin(reach, tenantId, key),
 });
 
 const Format = OneOf("json", "mermaid");
@@ -34,23 +46,28 @@ export function workflowRoutes(app: Api, deps: ApiDeps): void {
   statsRoute(app, deps);
 }
 
-async function check(document: unknown, { compile, catalog }: Compiling): Promise<Report<WorkflowDraft>> {
-  const { program, problems, warnings } = await compile.compileWorkflow(document, known(catalog));
+async function check(
+  document: unknown,
+  { compile, catalog }: Compiling,
+  tenants: Tenants,
+): Promise<Report<WorkflowDraft>> {
+  const { program, problems, warnings } = await compile.compileWorkflow(document, known(catalog, tenants));
   const valid = program && problems.length === 0 && isObject(document);
-  return { ...(valid && { draft: draftOf(program, document) }), problems, warnings };
+  const found = valid && { draft: draftOf(program, document), needs: rightsNeeded(program) };
+  return { ...found, problems, warnings };
 }
 
-/** Registered actions and published rules. A document that names an unknown one gets a warning. */
-function known(catalog: Compiling["catalog"]): CompileOptions {
+/** Registered actions and published rules, as far as they exist for who asks. A document that names an unknown one gets a warning. */
+function known(catalog: Compiling["catalog"], tenants: Tenants): CompileOptions {
   return {
-    action: (service, name, version) => catalog.action(service, name, version),
-    actions: () => catalog.actionNames(),
-    rule: (ruleId) => catalog.rule(ruleId),
+    action: (service, name, version) => catalog.action(service, name, version, tenants),
+    actions: () => catalog.actionNames(tenants),
+    rule: (ruleId) => catalog.rule(ruleId, tenants),
   };
 }
 
-function draftOf({ workflowId: key, tenantId, name }: Program, document: JsonObject): WorkflowDraft {
-  return { key, tenantId, name, document, ...storageOf(document) };
+function draftOf({ workflowId: key, tenantId: forTenant, name }: Program, document: JsonObject): WorkflowDraft {
+  return { key, forTenant, name, document, ...storageOf(document) };
 }
 
 function machineRoute(app: Api, { readPool, catalog, compile }: ApiDeps): void {
@@ -59,13 +76,17 @@ function machineRoute(app: Api, { readPool, catalog, compile }: ApiDeps): void {
   const content = { "application/json": { schema: AnyObject() }, "text/plain": { schema: { type: "string" } } };
   const schema = {
     tags: ["workflows"],
+    "x-saga-role": "viewer" as const,
     summary: "Get the state chart of a workflow; it opens in Stately Studio, or as a Mermaid diagram",
     params: workflowPath,
     querystring: query({ version: Version, format: Format }),
     response: responses({ 200: { description, content } }, 400, 404),
   };
-  app.get("/api/v1/workflows/:wf_id/machine", { schema }, async ({ params, query }, reply) => {
-    const { id } = await readPool.look(closeSignal(reply), (sql) => workflows.find(sql, params.wf_id, query.version));
+  app.get("/api/v1/workflows/:wf_id/machine", { schema }, async (request, reply) => {
+    const { params, query } = request;
+    const { id } = await readPool.look(readerOf(request, reply), (sql, reach) =>
+      workflows.find(sql, reach, params.wf_id, query.version),
+    );
     const chart = compile.machineConfig(await catalog.program(id));
     if (query.format !== "mermaid") return chart;
     return reply.header("content-type", "text/plain; charset=utf-8").serializer(String).send(mermaidOf(chart));
@@ -87,12 +108,13 @@ const Stats = Type.Object({
 function statsRoute(app: Api, { readPool }: ApiDeps): void {
   const response = responses({ 200: { description: "Over all versions.", ...Stats } }, 400, 404);
   const summary = "Get aggregate stats of a workflow";
-  const schema = { tags: ["workflows"], summary, params: workflowPath, response };
-  app.get("/api/v1/workflows/:wf_id/stats", { schema }, async ({ params: { wf_id: workflowId } }, reply) =>
-    readPool.run(closeSignal(reply), async (sql) => {
-      await workflows.mustExist(sql, workflowId);
-      const concurrency = await workflowSlots(sql, workflowId);
-      return { ...(await workflowStats(sql, workflowId)), ...(concurrency && { concurrency }) };
-    }),
-  );
+  const schema = { tags: ["workflows"], "x-saga-role": "viewer" as const, summary, params: workflowPath, response };
+  app.get("/api/v1/workflows/:wf_id/stats", { schema }, async (request, reply) => {
+    const { wf_id: workflowId } = request.params;
+    return readPool.run(readerOf(request, reply), async (sql, reach) => {
+      await workflows.mustExist(sql, reach, workflowId);
+      const concurrency = await workflowSlots(sql, reach, workflowId);
+      return { ...(await workflowStats(sql, reach, workflowId)), ...(concurrency && { concurrency }) };
+    });
+  });
 }

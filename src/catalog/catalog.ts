@@ -1,16 +1,16 @@
 // The catalog of a node: compiled definitions, action registrations and rules in memory. A definition never changes under its
 // id, so a program is compiled once. Registrations, rules and published versions are read again on request, and every two seconds.
 import type { Sql } from "postgres";
-import {
-  type ActionFact,
-  compileWorkflowSlices,
-  type Program,
-  type Rule,
-  WeightedCache,
-} from "../../machines/index.js";
+import { compileWorkflowSlices, type Program, type Rule, WeightedCache } from "../../machines/index.js";
 import { Unreadable } from "../errors.js";
 import type { Logger } from "../log.js";
-import { type DefinitionDocument, definitionById, publishedDefinition } from "../store/lists/definitions.js";
+import {
+  type DefinitionDocument,
+  definitionById,
+  publishedDefinition,
+  workflowVersions,
+} from "../store/lists/definitions.js";
+import type { Tenants } from "../store/owners.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import { WorkLoop } from "../work/loop.js";
 import { type RegisteredAction, Registrations } from "./registrations.js";
@@ -27,6 +27,13 @@ const REFRESH_MS = 2_000;
 export interface Published {
   readonly definitionId: string;
   readonly program: Program;
+  /** The only tenant that it is for besides the one that its document names. Absent: it is the platform's, or access is off. */
+  readonly owner?: string;
+}
+
+/** Whether runs of the tenant may be of the version. */
+export function isFor({ owner, program }: Published, tenantId: string | undefined): boolean {
+  return [owner, program.tenantId].every((only) => only === undefined || only === tenantId);
 }
 
 /** Definitions, registrations and rules in memory, refreshed from the store. */
@@ -35,12 +42,14 @@ export interface Catalog {
   program(definitionId: string): Promise<Program>;
   /** The published version, or the latest published one. */
   published(workflowId: string, version?: number): Promise<Published | undefined>;
-  /** The exact version, or the latest that is not deprecated. */
-  action(service: string, name: string, version?: number): ActionFact | undefined;
+  /** Whether it is stored, published or not, and runs of the tenant may be of it. */
+  stored(workflowId: string, version: number | undefined, tenantId: string | undefined): Promise<boolean>;
+  /** The exact version, or the latest that is not deprecated, of those that exist for these tenants. */
+  action(service: string, name: string, version: number | undefined, tenants: Tenants): RegisteredAction | undefined;
   /** Every registered action as `service.name`. */
-  actionNames(): Iterable<string>;
-  /** The latest published version of a rule. */
-  rule(ruleId: string): Rule | undefined;
+  actionNames(tenants: Tenants): Iterable<string>;
+  /** The latest published version of a rule, if it exists for these tenants. */
+  rule(ruleId: string, tenants: Tenants): Rule | undefined;
   /** Reads the store again: called after a publish, an unpublish or a registration. */
   refresh(): Promise<void>;
 }
@@ -49,7 +58,7 @@ export class StoreCatalog implements Catalog {
   private readonly programs = new WeightedCache<string, Program>(MAX_PROGRAMS_KB);
   /** Programs that are being compiled: many runs may ask for one. */
   private readonly compiling = new Map<string, Promise<Program>>();
-  private readonly latest = new Map<string, { readonly definitionId: string; readonly until: number }>();
+  private readonly latest = new Map<string, Omit<Published, "program"> & { readonly until: number }>();
   private readonly registrations: Registrations;
   private readonly rules: RuleBook;
   private readonly loop: WorkLoop;
@@ -58,6 +67,8 @@ export class StoreCatalog implements Catalog {
     private readonly sql: Sql,
     log: Logger,
     private readonly scheduler: FairScheduler,
+    /** Whether names belong to who stored them first: access is on. */
+    private readonly owned = false,
   ) {
     this.registrations = new Registrations(sql);
     this.rules = new RuleBook(sql, log);
@@ -92,33 +103,40 @@ export class StoreCatalog implements Catalog {
     const key = `${workflowId}@${version ?? ""}`;
     const known = this.latest.get(key);
     if (known && known.until > performance.now()) {
-      const { definitionId } = known;
-      return { definitionId, program: await this.program(definitionId) };
+      const { definitionId, owner } = known;
+      return { definitionId, program: await this.program(definitionId), ...(owner !== undefined && { owner }) };
     }
     this.latest.delete(key);
     const definition = await publishedDefinition(this.sql, workflowId, version);
     // An absence is not cached: another node may publish the workflow now, and its client may ask here next.
     if (!definition) return undefined;
-    const { id: definitionId } = definition;
+    const { id: definitionId, tenantId } = definition;
+    const owner = this.owned && tenantId !== null ? { owner: tenantId } : {};
     const found = {
+      ...owner,
       definitionId,
       program: await (this.known(definitionId) ?? this.compileOnce(definitionId, async () => definition)),
     };
     if (this.latest.size >= MAX_LATEST) this.latest.clear();
-    this.latest.set(key, { definitionId, until: performance.now() + REFRESH_MS });
+    this.latest.set(key, { ...owner, definitionId, until: performance.now() + REFRESH_MS });
     return found;
   }
 
-  action(service: string, name: string, version?: number): RegisteredAction | undefined {
-    return this.registrations.action(service, name, version);
+  stored(workflowId: string, version: number | undefined, tenantId: string | undefined): Promise<boolean> {
+    const usableBy = { tenantId: tenantId ?? null, owned: this.owned };
+    return workflowVersions.exists(this.sql, workflowId, { version, usableBy });
   }
 
-  actionNames(): Iterable<string> {
-    return this.registrations.names();
+  action(service: string, name: string, version: number | undefined, tenants: Tenants): RegisteredAction | undefined {
+    return this.registrations.action(service, name, version, this.owned ? tenants : "*");
   }
 
-  rule(ruleId: string): Rule | undefined {
-    return this.rules.rule(ruleId);
+  actionNames(tenants: Tenants): Iterable<string> {
+    return this.registrations.names(this.owned ? tenants : "*");
+  }
+
+  rule(ruleId: string, tenants: Tenants): Rule | undefined {
+    return this.rules.rule(ruleId, this.owned ? tenants : "*");
   }
 
   async refresh(): Promise<void> {

@@ -3,12 +3,18 @@
 import type { Sql } from "postgres";
 import type { ActionFact } from "../../machines/index.js";
 import { stateOf } from "../store/engine/table-state.js";
-import { actionStates, actionsById, type StoredAction } from "../store/lists/registry.js";
+import { actionStates, actionsById, type StoredAction, sharedActionsOf } from "../store/lists/registry.js";
+import { isUsable, type Tenants } from "../store/owners.js";
 
 /** Rows read in one statement; a registration may have half a megabyte of schemas. */
 const READ_BATCH = 50;
 
-export type RegisteredAction = ActionFact & { readonly deprecated: boolean };
+export type RegisteredAction = ActionFact & {
+  readonly id: string;
+  readonly deprecated: boolean;
+  /** Whose the service is. Null: the platform's. */
+  readonly tenantId: string | null;
+};
 
 interface Kept {
   readonly state: string;
@@ -17,23 +23,43 @@ interface Kept {
 
 export class Registrations {
   private tableState = "";
+  private sharedState = "";
   private readonly kept = new Map<string, Kept>();
+  /** The tenants that have registered another one's action as it is, by its id. */
+  private shared: ReadonlyMap<string, ReadonlySet<string>> = new Map();
   /** The versions of each `service.name`, the newest first. */
   private readonly byName = new Map<string, readonly RegisteredAction[]>();
 
   constructor(private readonly sql: Sql) {}
 
-  action(service: string, name: string, version?: number): RegisteredAction | undefined {
+  action(service: string, name: string, version: number | undefined, tenants: Tenants): RegisteredAction | undefined {
     const versions = this.byName.get(`${service}.${name}`);
-    if (version !== undefined) return versions?.find((action) => action.version === version);
-    return versions?.find((action) => !action.deprecated);
+    const isMeant = (action: RegisteredAction) =>
+      version === undefined ? !action.deprecated : action.version === version;
+    return versions?.find((action) => isMeant(action) && this.existsFor(action, tenants));
   }
 
-  names(): Iterable<string> {
-    return this.byName.keys();
+  *names(tenants: Tenants): Iterable<string> {
+    for (const [name, versions] of this.byName)
+      if (versions.some((action) => this.existsFor(action, tenants))) yield name;
+  }
+
+  /** Over HTTP and RabbitMQ a shared action would be carried out by its owner, so there it is not shared. */
+  private existsFor({ id, tenantId, transport }: RegisteredAction, tenants: Tenants): boolean {
+    if (isUsable(tenantId, tenants)) return true;
+    const sharers = transport === "grpc" ? this.shared.get(id) : undefined;
+    return sharers !== undefined && tenants !== "*" && tenants.some((tenant) => sharers.has(tenant));
   }
 
   async refresh(): Promise<void> {
+    await this.refreshActions();
+    const sharedState = await stateOf(this.sql, "shared_actions");
+    if (sharedState === this.sharedState) return;
+    this.shared = await sharedActionsOf(this.sql);
+    this.sharedState = sharedState;
+  }
+
+  private async refreshActions(): Promise<void> {
     const tableState = await stateOf(this.sql, "actions");
     if (tableState === this.tableState) return;
     const states = new Map((await actionStates(this.sql)).map(({ id, state }) => [id, state]));
@@ -69,8 +95,9 @@ export class Registrations {
 const keyOf = ({ service, name }: ActionFact) => `${service}.${name}`;
 
 function registered(row: StoredAction): RegisteredAction {
-  const { service, actionName: name, version, transport, compensable, deprecated, dryRunSupported } = row;
+  const { id, tenantId, service, actionName: name, version, transport, compensable, deprecated, dryRunSupported } = row;
   return {
+    ...{ id, tenantId },
     ...{ service, name, version, transport, compensable, deprecated, dryRunSupported },
     inputSchema: row.inputSchema,
     outputSchema: row.outputSchema,

@@ -5,16 +5,18 @@ import { compileRule, type JsonObject, type Rule, WeightedCache } from "../../ma
 import type { Logger } from "../log.js";
 import { stateOf } from "../store/engine/table-state.js";
 import { publishedRules, readRulesById } from "../store/lists/rules.js";
+import { isUsable, type Tenants } from "../store/owners.js";
 
 /** Documents read in one statement; a rule may have 2 MiB. */
 const READ_BATCH = 50;
 /** Characters of the documents whose compiled rules are kept: a compiled rule takes about ten bytes for each of them. */
 const MAX_COMPILED_CHARS = 4 * 1024 * 1024;
 
-/** A rule never changes under its id. */
+/** A rule never changes under its id. It may be given to a tenant. */
 interface Known {
   readonly id: string;
   readonly version: number;
+  readonly tenantId: string | null;
   /** The text, which takes a tenth of what it is as objects: most nodes need few of all rules. */
   readonly document: string;
 }
@@ -33,9 +35,10 @@ export class RuleBook {
     this.compiled = new WeightedCache(maxCompiledChars);
   }
 
-  rule(ruleId: string): Rule | undefined {
+  rule(ruleId: string, tenants: Tenants): Rule | undefined {
     const known = this.known.get(ruleId);
-    return known && (this.compiledOf(ruleId, known) ?? undefined);
+    if (!known || !isUsable(known.tenantId, tenants)) return undefined;
+    return this.compiledOf(ruleId, known) ?? undefined;
   }
 
   /** The size of what is compiled, in characters of its documents. */
@@ -48,14 +51,16 @@ export class RuleBook {
     if (tableState === this.tableState) return;
     const known = new Map<string, Known>();
     const missing: string[] = [];
-    for (const { id, key: ruleId } of await publishedRules(this.sql)) {
+    for (const { id, key: ruleId, tenantId } of await publishedRules(this.sql)) {
       const before = this.known.get(ruleId);
-      if (before?.id === id) known.set(ruleId, before);
+      if (before?.id === id) known.set(ruleId, { ...before, tenantId });
       else missing.push(id);
     }
     for (let from = 0; from < missing.length; from += READ_BATCH)
-      for (const { id, key, version, item } of await readRulesById(this.sql, missing.slice(from, from + READ_BATCH)))
-        known.set(key, { id, version, document: JSON.stringify(item) });
+      for (const rule of await readRulesById(this.sql, missing.slice(from, from + READ_BATCH))) {
+        const { id, key, version, tenantId, item } = rule;
+        known.set(key, { id, version, tenantId, document: JSON.stringify(item) });
+      }
     this.known = known;
     this.tableState = tableState;
   }

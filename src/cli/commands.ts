@@ -1,10 +1,12 @@
 // The commands of `saga`, and which of them the arguments mean. What a command does is its own file's business.
 import { ConfigError } from "../config/index.js";
+import { adoptAll } from "./adopt.js";
 import { type Command, Failure } from "./command.js";
+import { createKey, listKeys, revokeKey } from "./keys.js";
 import { signingSecret } from "./signing-secret.js";
 
 /** In the order of the help. */
-export const COMMANDS: readonly Command[] = [signingSecret];
+export const COMMANDS: readonly Command[] = [createKey, listKeys, revokeKey, signingSecret, adoptAll];
 
 export interface Outcome {
   readonly code: number;

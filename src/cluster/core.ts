@@ -1,11 +1,13 @@
 // The core of a node, composed by hand: every part is made here once, gets its dependencies as arguments, is started after them
 // and stopped before them. The core opens no port (node.ts does) and decides nothing.
-import type { RunId, RunLimits, Send } from "../../machines/index.js";
+import type { Dispatch, RunId, RunLimits, Send } from "../../machines/index.js";
+import type { CallbackTokens } from "../access/index.js";
 import type { Bus } from "../bus/bus.js";
 import { SlotGranter } from "../concurrency/slot-granter.js";
-import { type Config, publicUrlAt } from "../config/index.js";
+import { type Config, isAccessOn, publicUrlAt } from "../config/index.js";
 import { createDispatcher, type NodeDispatcher } from "../dispatch/node-dispatcher.js";
 import { WebhookCourier } from "../dispatch/webhook/courier.js";
+import type { SecretUsers } from "../egress/secrets.js";
 import { Announcer, type AnnouncerOptions, EventIntake } from "../events/announcer.js";
 import { BrokerEvents } from "../events/index.js";
 import { asShardId, shardOf } from "../ids.js";
@@ -21,6 +23,7 @@ import { Starter } from "../run/starter.js";
 import { Membership } from "../shard/membership.js";
 import { Placement } from "../shard/placement.js";
 import { owedEffects, removeEffects } from "../store/engine/outbox.js";
+import { ownersOf } from "../store/lists/definitions.js";
 import { Pruner } from "../store/upkeep/pruner.js";
 import { startupVariablesOf } from "../tenants/startup-provider.js";
 import { Suspicion } from "../trial/suspicion.js";
@@ -28,6 +31,7 @@ import { Triggers } from "../trigger/index.js";
 import { LoadShedder } from "../work/load-shedder.js";
 import type { WorkLoop } from "../work/loop.js";
 import { Pressure, type PressureSample } from "../work/pressure.js";
+import { type NodeAccess, openAccess } from "./access.js";
 import { composeCounts } from "./counts.js";
 import { type CoreOptions, type Foundations, openBus, openFoundations } from "./foundations.js";
 
@@ -56,7 +60,8 @@ export async function createCore(options: CoreOptions): Promise<Core> {
         ? core?.runtime.effects.carryOut(message.run_id, message.effects)
         : core?.dispatcher.told(message, from),
   });
-  core = new Core(foundations, bus);
+  const access = await openAccess(foundations, () => `${core?.publicUrl ?? ""}/auth/callback`);
+  core = new Core(foundations, bus, access);
   return core;
 }
 
@@ -82,8 +87,8 @@ export class Core {
   private readonly pressure = new Pressure();
   private readonly counts: Pick<WorkLoop, "start" | "stop">;
   private gauges: NodeJS.Timeout | undefined;
-  /** What workers report to. */
-  private publicUrl: string;
+  /** What workers report to, and where the issuer of logins sends people back to. */
+  publicUrl: string;
   private nodeLossUntil = performance.now() + NODE_LOSS_MS;
   /** The same for a node that this one has seen go. */
   private seenLossUntil = 0;
@@ -91,6 +96,8 @@ export class Core {
   constructor(
     readonly foundations: Foundations,
     private readonly bus: Bus,
+    /** Absent: there is no access control. */
+    readonly access: NodeAccess | undefined,
   ) {
     const { nodeId, config, sql, commits, upkeep, log, clock, metrics, egress, hints, alone, catalog } = foundations;
     const { schemas, tenants: licences } = foundations;
@@ -103,21 +110,24 @@ export class Core {
     };
     this.membership = new Membership({
       ...{ nodeId, sql: upkeep, clock, log, onAlive },
+      access: { mode: config.auth, mayDiffer: config.authRollout },
       onServerChanged: () => this.runtime.forget(),
       renewSessions: foundations.renewSessions,
     });
     // The owner of the first shard polls and counts for the whole cluster.
     const polls = () => this.placement.owner(asShardId(0)) === nodeId;
     this.dispatcher = this.composeDispatcher();
-    this.webhook = new WebhookCourier({ ...egress, sql, log, metrics, now: () => clock.now() });
+    const users = secretUsers(foundations);
+    this.webhook = new WebhookCourier({ ...egress, ...users, sql, log, metrics, now: () => clock.now() });
     const afterCommit = (runId: RunId, sends: readonly Send[]) => this.runtime.effects.afterCommit(runId, [], sends);
     const listeners = [(event) => this.triggers.transitions.onEvent(event)] satisfies AnnouncerOptions["listeners"];
-    this.announcer = new Announcer({ sql, log, hints, listeners, afterCommit });
+    const tenantsApart = isAccessOn(config);
+    this.announcer = new Announcer({ sql, log, hints, listeners, afterCommit, tenantsApart });
     this.slots = new SlotGranter({ sql, log, hints, afterCommit, polls, room: config.capacity.slotRoom });
     this.committer = new Committer({
       ...{ sql: commits, log, metrics, scheduler: foundations.scheduler },
       onOutgoing: () => this.brokerEvents?.soon(),
-      deciding: (key) => foundations.lastWords?.say(key),
+      onAlone: (key) => foundations.lastWords?.say(key),
     });
     this.suspicion = this.composeSuspicion();
     this.runtime = this.composeRuntime();
@@ -132,11 +142,13 @@ export class Core {
     const { runtime, router, starter, dispatcher, placement, shedder } = this;
     const shards = () => [...placement.mine];
     this.triggers = new Triggers({
-      ...{ sql: upkeep, log, clock, metrics, catalog, schemas, starter, shards, licences },
+      ...{ sql: upkeep, log, clock, metrics, catalog, schemas, starter, shards, licences, tenantsApart },
     });
     this.operate = new Operate({
       ...{ sql, upkeep, log, metrics, starter, runs: router, shards, perSecond: config.capacity.bulkPerSecond },
       shedding: () => shedder.shedding !== undefined,
+      hasBroker: config.amqpUrl !== undefined,
+      ...(access && { security: foundations.security }),
     });
     const { trials, gate } = this.suspicion;
     const couriers = { webhook: this.webhook };
@@ -146,9 +158,10 @@ export class Core {
   }
 
   private composeDispatcher(): NodeDispatcher {
-    const { nodeId, config, sql, log, clock, scheduler, metrics, egress, alone } = this.foundations;
+    const { nodeId, config, sql, log, clock, scheduler, metrics, egress, alone, callbacks } = this.foundations;
     const { bus, placement, membership } = this;
     return createDispatcher({
+      ...(callbacks && { access: { callbackToken: callbackTokenBy(callbacks) } }),
       callbacks: {
         publicUrl: () => this.publicUrl,
         removeRows: (dispatchIds) => removeEffects(sql, dispatchIds),
@@ -163,7 +176,7 @@ export class Core {
       nodeCount: () => membership.nodeCount,
       scheduler,
       limits: { outputBytes: config.limits.outputBytes },
-      egress,
+      egress: { ...egress, ...secretUsers(this.foundations) },
       ...(alone ? {} : { peers: { bus, owner: (shard) => placement.owner(shard) } }),
     });
   }
@@ -175,7 +188,7 @@ export class Core {
     const { amqpUrl: url, eventsExchange: exchange, limits } = config;
     if (url === undefined) return undefined;
     return new BrokerEvents({
-      ...{ url, exchange, sql, log, metrics, scheduler, limits },
+      ...{ url, exchange, sql, log, metrics, scheduler, limits, namesTenant: isAccessOn(config) },
       intake: new EventIntake(sql, this.announcer),
       admits: () => shedder.shedding === undefined,
       shards: () => [...placement.mine],
@@ -203,11 +216,12 @@ export class Core {
       onCommit: this.composeCommitListener(),
       slots: this.slots,
       limits: runLimits(config),
+      tenantsApart: isAccessOn(config),
       stepsPerCommit: config.stepsPerCommit,
       ...(config.amqpUrl && { outgoing: { emitted: true, lifecycle: config.lifecycleEvents } }),
       recordFormat: () => this.membership.recordFormat,
       residents: { max: config.capacity.residents, maxBytes: config.capacity.residentBytes },
-      recentNodeLoss: () => performance.now() < this.nodeLossUntil,
+      hasLostNode: () => performance.now() < this.nodeLossUntil,
       seenNodeLoss: () => performance.now() < this.seenLossUntil,
       peers: {
         isMine: (runId) => placement.owner(shardOf(runId)) === nodeId,
@@ -222,18 +236,20 @@ export class Core {
 
   /** What a node does with the events of each commit: they are fed to streams, and measurements of workflows are counted. */
   private composeCommitListener(): CommitListener {
-    const { feed, metrics, log } = this.foundations;
+    const { feed, metrics, log, config } = this.foundations;
     const workflowMetrics = new WorkflowMetrics(metrics, log);
+    const tenantsApart = isAccessOn(config);
     return (runId, events, after) => {
       feed.onCommit(runId, events, after);
-      workflowMetrics.onCommit(runId, events);
+      workflowMetrics.onCommit(runId, events, tenantsApart ? after?.run.tenantId : undefined);
     };
   }
 
   private composeSuspicion(): Suspicion {
     const { config, databaseUrl, upkeep: sql, log, metrics } = this.foundations;
     const { stepsPerCommit, licensesFile, startupVariablesFile } = config;
-    const trial = { databaseUrl, stepsPerCommit, licensesFile, startupVariablesFile, limits: runLimits(config) };
+    const decided = { limits: runLimits(config), tenantsApart: isAccessOn(config) };
+    const trial = { databaseUrl, stepsPerCommit, licensesFile, startupVariablesFile, ...decided };
     return new Suspicion({ sql, log, metrics, trial });
   }
 
@@ -255,6 +271,7 @@ export class Core {
   /** On return, other nodes see this one, and it works for its shards. */
   async start(): Promise<void> {
     const { patiently, catalog } = this.foundations;
+    await this.access?.start();
     await patiently(() => this.membership.start());
     // No node could tell this one of publishes and registrations before it had a heartbeat.
     await patiently(() => catalog.refresh());
@@ -288,6 +305,7 @@ export class Core {
   async stop(): Promise<void> {
     const { catalog, feed, closeDatabase } = this.foundations;
     this.pressure.stop();
+    await this.access?.stop();
     await this.runtime.stop();
     await this.committer.stop();
     await this.webhook.stop(WEBHOOK_GRACE_MS);
@@ -340,4 +358,18 @@ export class Core {
 function runLimits({ limits }: Config): RunLimits {
   const { entries, outputBytes: output, variablesBytes: variables, metadataBytes: metadata } = limits;
   return { entries, output, variables, metadata };
+}
+
+const callbackTokenBy =
+  (callbacks: CallbackTokens) =>
+  ({ runId, dispatchId, attempt, deadlineAt, call: { stepId, phase } }: Dispatch) =>
+    callbacks.issue({ runId, stepId }, { phase, attempt, deadlineAt, dispatchId });
+
+/** Whose the runs are that use secrets, and what the security log gets of it. */
+function secretUsers({ sql, security }: Foundations): SecretUsers {
+  return {
+    userOf: (runId) => ownersOf(sql, runId),
+    secretUsed: (secret, { workflowId: workflow, tenantId: tenant }) =>
+      security.secretUsed({ secret, workflow, tenant }),
+  };
 }

@@ -2,15 +2,16 @@
 import cluster from "node:cluster";
 import type { Sql } from "postgres";
 import { Schemas } from "../../machines/index.js";
+import { CallbackTokens, SecurityLog, type Verifier } from "../access/index.js";
 import type { Bus, BusHandlers } from "../bus/bus.js";
 import { IpcBus } from "../bus/ipc.js";
 import { createLocalBus } from "../bus/local.js";
 import { combineProtocols } from "../bus/protocol.js";
 import { StoreCatalog } from "../catalog/catalog.js";
 import { DatabaseClock } from "../clock.js";
-import type { Config } from "../config/index.js";
+import { type Config, isAccessOn } from "../config/index.js";
 import { dispatchProtocol } from "../dispatch/relay/messages.js";
-import { Guard, listedOrAny, publicOrListed } from "../egress/guard.js";
+import { Guard, listedOrAny, listedOrPublic, publicOrListed } from "../egress/guard.js";
 import { readSecrets } from "../egress/secrets.js";
 import { createFeed, type Feed } from "../feed/index.js";
 import { uuidv7 } from "../ids.js";
@@ -18,14 +19,15 @@ import type { Logger } from "../log.js";
 import { createMetrics, type Metrics } from "../metrics/index.js";
 import { runProtocol } from "../run/node-messages.js";
 import { openDatabase } from "../store/engine/connection.js";
-import { serviceKey } from "../store/engine/service-keys.js";
-import { cancelStatement, ReadPool } from "../store/lists/read-pool.js";
+import { knownServiceKey, serviceKey } from "../store/engine/service-keys.js";
+import { ReadPool } from "../store/lists/read-pool.js";
 import { untilStoreAnswers } from "../store/migrate/readiness.js";
 import { openStartupProvider, type StartupProvider } from "../tenants/startup-provider.js";
 import { readTenantSettings, type TenantSettings } from "../tenants/tenant-settings.js";
 import type { LastWords } from "../trial/last-words.js";
 import { FairScheduler } from "../work/fair-scheduler.js";
 import { CountedBus } from "./counted-bus.js";
+import { openReaders } from "./readers.js";
 
 /**
  * Sessions to Postgres, so that none waits for another kind: commits; the loads and lookups of decisions; the poll, the heartbeat and the
@@ -38,6 +40,8 @@ const WORKER_CONNECT_MS = 5_000;
 
 export interface CoreOptions {
   readonly config: Config;
+  /** A test's, in place of the one that `SAGA_AUTH` names. */
+  readonly verifier?: Verifier;
   readonly databaseUrl: string;
   readonly log: Logger;
   /** False: bus, timers, in-memory deliveries and NOTIFY are off, and runs advance by the poll alone. For tests of law 7. */
@@ -48,6 +52,9 @@ export interface CoreOptions {
 
 export interface Foundations {
   readonly config: Config;
+  readonly verifier?: Verifier;
+  /** The tokens of dispatches. Absent: access is off. */
+  readonly callbacks?: CallbackTokens;
   readonly log: Logger;
   readonly hints: boolean;
   readonly nodeId: string;
@@ -69,6 +76,8 @@ export interface Foundations {
   readonly tenants: TenantSettings;
   /** Absent: startup variables come from the file alone. */
   readonly startupProvider?: StartupProvider;
+  /** One of the node, for all of its doors. */
+  readonly security: SecurityLog;
   readonly lastWords?: LastWords;
   /** `guard` is for the requests of steps, `workers` for the addresses that workers registered. */
   readonly egress: { readonly guard: Guard; readonly workers: Guard; readonly secrets: ReturnType<typeof readSecrets> };
@@ -83,18 +92,13 @@ export interface Foundations {
 
 /** Throws ConfigError if a file of the configuration is invalid, or an error of Postgres if it cannot be reached. */
 export async function openFoundations(options: CoreOptions): Promise<Foundations> {
-  const { config, databaseUrl, hints = true, lastWords } = options;
+  const { config, databaseUrl, hints = true, lastWords, verifier } = options;
   const nodeId = uuidv7();
   // Beside the host and the process id, which every line has: /cluster names the node by all three.
   const log = options.log.child({ nodeId });
   const tenants = readTenantSettings(config);
-  const egress = {
-    guard: new Guard({ admits: publicOrListed(config.egressAllow), setting: "SAGA_EGRESS_ALLOW" }),
-    workers: new Guard({
-      ...{ admits: listedOrAny(config.workerAllow), setting: "SAGA_WORKER_ALLOW", connectMs: WORKER_CONNECT_MS },
-    }),
-    secrets: readSecrets(config),
-  };
+  const hasAccess = isAccessOn(config);
+  const egress = egressOf(config, hasAccess);
   for (const warning of egress.secrets.warnings) log.warn(warning);
   const clock = new DatabaseClock();
   const metrics = createMetrics(log);
@@ -103,26 +107,30 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
   const open = (max: number, applicationName = "saga") => openDatabase(databaseUrl, { max, applicationName, log });
   const commits = openDatabase(databaseUrl, { max: SESSIONS.commits, applicationName: "saga", log, plannedOnce: true });
   const [work, upkeep] = [open(SESSIONS.work), open(SESSIONS.upkeep)];
-  const readers = Array.from({ length: SESSIONS.reads }, (_, nth) => {
-    const name = `saga-read-${nodeId}-${nth}`;
-    return { ...open(1, name), cancel: () => cancelStatement(upkeep.sql, name) };
-  });
+  const readers = openReaders(options, { nodeId, upkeep, count: SESSIONS.reads });
   const { sql } = work;
+  const opened = [commits, work, upkeep, ...readers.databases];
   const closeDatabase = async () => {
-    await Promise.all([commits, work, upkeep, ...readers].map(({ close }) => close()));
+    await Promise.all(opened.map(({ close }) => close()));
   };
   const onRefused = () => metrics.loadShed.inc({ shortage: "reads" });
   const patiently = <T>(step: () => Promise<T>) => untilStoreAnswers(databaseUrl, log, step);
   await patiently(() => clock.measure(sql));
+  await patiently(readers.check).catch(async (error: unknown) => {
+    await closeDatabase();
+    throw error;
+  });
+  const callbacks = hasAccess ? await patiently(() => openCallbacks(config, sql)) : undefined;
   const scheduler = new FairScheduler();
-  const catalog = new StoreCatalog(sql, log, scheduler);
+  const catalog = new StoreCatalog(sql, log, scheduler, hasAccess);
   await patiently(() => catalog.start());
   const feed = createFeed({ sql, listenUrl: hints ? databaseUrl : undefined, log, scheduler });
   const renewSessions = () => {
-    for (const { renew } of [commits, work, upkeep, ...readers]) renew();
+    for (const { renew } of opened) renew();
     feed.reconnect();
   };
   return {
+    ...(verifier && { verifier }),
     ...{
       config,
       databaseUrl,
@@ -130,6 +138,7 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
       hints,
       tenants,
       ...(startupProvider && { startupProvider }),
+      ...(callbacks && { callbacks }),
       egress,
       sql,
       clock,
@@ -141,19 +150,40 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
       lastWords,
       commits: commits.sql,
       upkeep: upkeep.sql,
-      readPool: new ReadPool({ sessions: readers, onRefused }),
+      readPool: new ReadPool({ sessions: readers.sessions, onRefused }),
     },
     nodeId,
     metrics,
+    security: new SecurityLog(log),
     schemas: new Schemas(),
     feed,
     alone: !hints || (config.redisUrl === undefined && !cluster.isWorker),
   };
 }
 
-const protocol = combineProtocols(runProtocol, dispatchProtocol);
+function egressOf(config: Config, hasAccess: boolean): Foundations["egress"] {
+  const { egressAllow, workerAllow } = config;
+  return {
+    guard: new Guard({ admits: publicOrListed(egressAllow), setting: "SAGA_EGRESS_ALLOW" }),
+    workers: new Guard({
+      admits: hasAccess ? listedOrPublic(workerAllow) : listedOrAny(workerAllow),
+      ...{ setting: "SAGA_WORKER_ALLOW", connectMs: WORKER_CONNECT_MS },
+    }),
+    secrets: readSecrets({ ...config, isAccessOn: hasAccess }),
+  };
+}
+
+/** A key of the settings replaces the generated one, which signed what is under way. */
+async function openCallbacks({ callbackKeys }: Config, sql: Sql): Promise<CallbackTokens> {
+  if (callbackKeys === undefined) return new CallbackTokens([await serviceKey(sql, "callback")]);
+  const replaced = await knownServiceKey(sql, "callback");
+  return new CallbackTokens(replaced === undefined ? callbackKeys : [...callbackKeys, replaced]);
+}
+
+/** All that nodes send to each other. */
+export const nodeProtocol = combineProtocols(runProtocol, dispatchProtocol);
 type Received<Decode> = Decode extends (body: never) => infer Message ? Exclude<Message, undefined> : never;
-export type NodeHandlers = BusHandlers<Received<typeof protocol.ask>, Received<typeof protocol.tell>>;
+export type NodeHandlers = BusHandlers<Received<typeof nodeProtocol.ask>, Received<typeof nodeProtocol.tell>>;
 
 /** It counts what it carries. */
 export async function openBus(foundations: Foundations, handlers: NodeHandlers): Promise<Bus> {
@@ -167,7 +197,7 @@ async function chooseBus(
   handlers: NodeHandlers,
 ): Promise<Bus> {
   const onDropped = (reason: string) => metrics.busDropped.inc({ reason });
-  const options = { nodeId, log, protocol, handlers, onDropped };
+  const options = { nodeId, log, protocol: nodeProtocol, handlers, onDropped };
   if (alone) return createLocalBus(options);
   if (config.redisUrl === undefined) return new IpcBus(options);
   const { createRedisBus } = await import("../bus/redis.js");

@@ -10,15 +10,18 @@ import {
   type Program,
   type RuleOptions,
 } from "../../machines/index.js";
+import { ClientAddresses, ClientCertificates, PLATFORM } from "../access/index.js";
 import { type ApiConfig, buildApi, loadDefinitionsDir } from "../api/index.js";
 import type { Catalog } from "../catalog/catalog.js";
-import type { Config } from "../config/index.js";
+import { CertificateError, type Config, isAccessOn, readClientAuthority, readClients } from "../config/index.js";
 import { packageRoot } from "../config/package.js";
+import { GrpcDoor } from "../dispatch/grpc/door.js";
 import { startGrpcServer } from "../dispatch/grpc/server.js";
 import type { Metrics } from "../metrics/index.js";
 import { Migrations } from "../operate/index.js";
 import { recordDeath } from "../store/engine/suspects.js";
 import { migrateDatabase } from "../store/migrate/migrate.js";
+import { readerRights } from "../store/migrate/reader-role.js";
 import { type Core, type CoreOptions, createCore } from "./core.js";
 import type { Foundations } from "./foundations.js";
 import { ServedCertificate } from "./served-certificate.js";
@@ -36,7 +39,10 @@ export interface NodeHandle {
   readonly metrics: Metrics;
   /** Another node has died while it decided on this. */
   suspect(key: string): void;
-  /** The ports serve what the files of the certificate hold now, or the old one if that is unfit. Without TLS nothing happens. */
+  /**
+   * The ports serve what the files of the certificate hold now, and clients are known by what their file holds. What is unfit changes nothing. Without
+   * TLS nothing happens.
+   */
   replaceCertificate(): void;
   /** Ends readiness, then intake, then finishes the work in progress. Complete on return, safe to call twice. */
   stop(): Promise<void>;
@@ -51,18 +57,27 @@ export interface NodeOptions extends CoreOptions {
 
 export async function startNode(options: NodeOptions): Promise<NodeHandle> {
   const { config, databaseUrl, log } = options;
-  await migrateDatabase(databaseUrl, log);
+  await migrateDatabase(databaseUrl, log, { reader: readerRights(config) });
   const core = await createCore(options);
   const { nodeId, metrics, sql, catalog, patiently } = core.foundations;
-  if (config.definitionsDir !== undefined)
-    await loadDefinitionsDir(config.definitionsDir, {
-      ...{ sql, log, catalog, compile: compilerOf(core), triggers: core.triggers.registrar },
-    });
   const { diedOf } = options;
-  if (diedOf !== undefined) await patiently(() => recordDeath(sql, diedOf));
-  await core.start();
+  try {
+    await patiently(() => core.membership.check());
+    if (config.definitionsDir !== undefined)
+      await loadDefinitionsDir(config.definitionsDir, {
+        ...{ sql, log, catalog, compile: compilerOf(core), triggers: core.triggers.registrar },
+        ...(isAccessOn(config) && { principal: PLATFORM }),
+      });
+    if (diedOf !== undefined) await patiently(() => recordDeath(sql, diedOf));
+    await core.start();
+  } catch (error) {
+    // A process that tries again, or does something else, keeps no session of it.
+    await core.stop();
+    throw error;
+  }
   const certificate = openCertificate(core.foundations);
-  const { ports, close } = await openPorts(core, { ...options, certificate });
+  const clients = openClients(core.foundations);
+  const { ports, close } = await openPorts(core, { ...options, certificate, clients });
   let stopping: Promise<void> | undefined;
   const stop = async () => {
     certificate?.stop();
@@ -72,12 +87,41 @@ export async function startNode(options: NodeOptions): Promise<NodeHandle> {
   return {
     ...{ nodeId, metrics, ...ports },
     suspect: (key) => core.suspicion.name(key),
-    replaceCertificate: () => certificate?.replace(),
+    replaceCertificate: () => {
+      certificate?.replace();
+      clients?.replace();
+    },
     stop: () => {
       stopping ??= stop();
       return stopping;
     },
   };
+}
+
+/** Clients that are known by a certificate. Undefined: there are none. */
+interface Clients {
+  readonly certificates: ClientCertificates;
+  /** As PEM. Throws CertificateError. */
+  authority(): Buffer;
+  /** From the file, as it is now. If that is unfit, an error is logged and the old ones stay. */
+  replace(): void;
+}
+
+function openClients({ config: { tlsClients }, log }: Foundations): Clients | undefined {
+  if (!tlsClients) return undefined;
+  const { caFile, clientsFile, byName } = tlsClients;
+  const certificates = new ClientCertificates(byName);
+  const replace = () => {
+    try {
+      certificates.replace(readClients(clientsFile));
+    } catch (error) {
+      if (!(error instanceof CertificateError)) throw error;
+      log.error({ reason: error.message }, "clients that are known by a certificate not replaced, the old ones stay");
+      return;
+    }
+    log.info("clients that are known by a certificate read again");
+  };
+  return { certificates, authority: () => readClientAuthority(caFile), replace };
 }
 
 /** Undefined: the ports have no TLS. */
@@ -90,18 +134,22 @@ function openCertificate({ config, log, clock, metrics }: Foundations): ServedCe
 
 interface PortOptions extends Pick<NodeOptions, "scrape"> {
   readonly certificate: ServedCertificate | undefined;
+  readonly clients: Clients | undefined;
 }
 
-async function openPorts(core: Core, { scrape, certificate }: PortOptions) {
+async function openPorts(core: Core, { scrape, certificate, clients }: PortOptions) {
   const tls = certificate && { tls: certificate };
   const { nodeId, config, log, sql, readPool, upkeep, clock, scheduler, metrics, schemas, feed } = core.foundations;
-  const { signing } = core.foundations.egress.secrets;
+  const { callbacks, security } = core.foundations;
+  const doors = core.access?.doors;
+  const { secrets } = core.foundations.egress;
   const { starter, router: runs, shedder, announcer, dispatcher, triggers, operate } = core;
   let ready = true;
   const api = await buildApi({
-    ...{ nodeId, config: apiConfig(config), ...tls },
+    ...{ nodeId, config: apiConfig(config), ...tls, ...(doors && { ...doors, callbacks }) },
     ...{
       log,
+      security,
       scheduler,
       sql,
       readPool,
@@ -114,10 +162,11 @@ async function openPorts(core: Core, { scrape, certificate }: PortOptions) {
       canceller: runs,
       shedder,
       announcer,
-      signing,
+      secrets,
+      signing: secrets.signing,
     },
     triggers: triggers.registrar,
-    ...{ reruns: operate.reruns, bulk: operate.bulk },
+    ...{ reruns: operate.reruns, bulk: operate.bulk, erasure: operate.erasure },
     migrations: new Migrations({ catalog: core.foundations.catalog, schemas, scheduler }),
     workers: dispatcher.directory,
     ...{ compile: compilerOf(core), catalog: catalogOfAllNodes(core), ready: () => ready, scrape },
@@ -128,7 +177,17 @@ async function openPorts(core: Core, { scrape, certificate }: PortOptions) {
   const httpPort = typeof address === "object" && address ? address.port : config.httpPort;
   core.listening(httpPort);
   const { host, grpcPort: port, grpcKeepalive: keepalive } = config;
-  const grpc = await startGrpcServer({ host, port, keepalive, dispatcher, log, ...tls });
+  const door =
+    doors &&
+    new GrpcDoor({
+      ...{ verifier: doors.verifier, security, ...(doors.rate && { rate: doors.rate }) },
+      addresses: new ClientAddresses(config.trustedProxies),
+      ...{ log, now: () => clock.now(), ...(clients && { certificates: clients.certificates }) },
+    });
+  const grpc = await startGrpcServer({
+    ...{ host, port, keepalive, dispatcher, log, ...tls, ...(door && { door }) },
+    ...(clients && { clientAuthority: clients.authority }),
+  });
   const close = async () => {
     ready = false;
     await untilClientsLeft(api.server);
@@ -140,9 +199,20 @@ async function openPorts(core: Core, { scrape, certificate }: PortOptions) {
 }
 
 function apiConfig(config: Config): ApiConfig {
-  const { auth, limits, amqpUrl, inspect, inspectUi: ui, httpKeepaliveMs: keepAliveMs } = config;
+  const {
+    auth,
+    credentials,
+    authRollout,
+    limits,
+    amqpUrl,
+    eventsExchange,
+    inspect,
+    inspectUi: ui,
+    httpKeepaliveMs: keepAliveMs,
+  } = config;
   return {
-    ...{ auth, limits, keepAliveMs, access: config, ...(amqpUrl && { amqpUrl }) },
+    ...{ auth, credentials, authRollout, limits, keepAliveMs, access: config, eventsExchange },
+    ...(amqpUrl && { amqpUrl }),
     ...(inspect && { inspector: { ...(ui !== undefined && { ui }) } }),
     ...(config.console && { console: { folder: join(packageRoot(), "dist", "console") } }),
   };
@@ -161,9 +231,10 @@ function catalogOfAllNodes({ foundations: { catalog }, router }: Core): Catalog 
   return {
     program: (definitionId) => catalog.program(definitionId),
     published: (workflowId, version) => catalog.published(workflowId, version),
-    action: (service, name, version) => catalog.action(service, name, version),
-    actionNames: () => catalog.actionNames(),
-    rule: (ruleId) => catalog.rule(ruleId),
+    stored: (workflowId, version, tenantId) => catalog.stored(workflowId, version, tenantId),
+    action: (service, name, version, tenants) => catalog.action(service, name, version, tenants),
+    actionNames: (tenants) => catalog.actionNames(tenants),
+    rule: (ruleId, tenants) => catalog.rule(ruleId, tenants),
     refresh: () => router.refreshCatalogs(),
   };
 }

@@ -3,12 +3,13 @@
 import cluster from "node:cluster";
 import { createProcessChannel } from "../bus/channel.js";
 import { IpcRelay } from "../bus/ipc-relay.js";
-import { CertificateError, type Config, readCertificate } from "../config/index.js";
+import { CertificateError, type Config, readCertificate, readClientAuthority, readClients } from "../config/index.js";
 import type { Logger } from "../log.js";
 import { type Database, openDatabase } from "../store/engine/connection.js";
 import { removeNode } from "../store/engine/nodes.js";
 import { recordDeath } from "../store/engine/suspects.js";
 import { migrateDatabase } from "../store/migrate/migrate.js";
+import { readerRights } from "../store/migrate/reader-role.js";
 import { MetricsGatherer } from "./metrics-page.js";
 import { NodeProcess } from "./node-process.js";
 import { choosePorts } from "./ports.js";
@@ -49,7 +50,7 @@ export class Primary {
   /** On return the first node serves, and each of the others unless it died while it started. Throws NodeDidNotStart, or an error of Postgres; stop the primary then. */
   async start(): Promise<void> {
     const { config, databaseUrl, log } = this.options;
-    await migrateDatabase(databaseUrl, log);
+    await migrateDatabase(databaseUrl, log, { reader: readerRights(config) });
     // Round robin: otherwise one node often accepts several connections in a row, and SDKs need a stream to each node.
     cluster.schedulingPolicy = cluster.SCHED_RR;
     [this.httpPort, this.grpcPort] = await choosePorts(config);
@@ -117,7 +118,7 @@ export class Primary {
 
   /**
    * Replaces the nodes one by one, each successor ready before its node stops. Every node serves the new certificate at once; with one that
-   * cannot be served no successor would start, so none is tried. Complete on return; never rejects.
+   * cannot be served, or clients that cannot be read, no successor would start, so none is tried. Complete on return; never rejects.
    */
   async replaceNodes(): Promise<void> {
     if (!this.hasFitCertificate()) return;
@@ -131,6 +132,8 @@ export class Primary {
     const { config, log } = this.options;
     try {
       if (config.tls) readCertificate(config.tls);
+      if (config.tlsClients) readClientAuthority(config.tlsClients.caFile);
+      if (config.tlsClients) readClients(config.tlsClients.clientsFile);
       return true;
     } catch (error) {
       if (!(error instanceof CertificateError)) throw error;

@@ -41,7 +41,7 @@ export async function slotForStart(
   return { slot, ticket: ticketOf({ run }, { entry: RUN_SLOT, slot, limit, onLimit }, true) };
 }
 
-/** The start of the run was not committed, because it repeats another one. If this fails, its reservation expires. */
+/** The start of the run was not committed, because it repeats another one, or is refused. If this fails, its reservation expires. */
 export async function withdrawStart(sql: Sql, { run, slot }: RunContext): Promise<void> {
   if (slot) await dropReservation(sql, run.id).catch(() => {});
 }

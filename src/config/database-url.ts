@@ -3,7 +3,7 @@
 // https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-URIS
 
 export interface DatabaseAddress {
-  /** The hosts, as many as `ports`. Absent: `PGHOST`, else this machine. */
+  /** The hosts, as many as `ports`. Absent: this machine. */
   readonly hosts?: readonly string[];
   readonly ports?: readonly number[];
   /** The file of a Unix socket, instead of hosts. */
@@ -87,22 +87,46 @@ export function parseDatabaseUrl(text: string): DatabaseAddress {
   };
 }
 
-/** What libpq takes from the environment where the URL names none. */
-const PLACES = { host: "PGHOST", port: "PGPORT" } as const;
+/**
+ * What libpq takes from the environment where the URL does not name it, of what a URL may have. The driver itself takes the user, the password
+ * and the database.
+ */
+const VARIABLES: Readonly<Record<string, string>> = {
+  host: "PGHOST",
+  port: "PGPORT",
+  sslmode: "PGSSLMODE",
+  sslrootcert: "PGSSLROOTCERT",
+  sslcert: "PGSSLCERT",
+  sslkey: "PGSSLKEY",
+  options: "PGOPTIONS",
+  connect_timeout: "PGCONNECT_TIMEOUT",
+  target_session_attrs: "PGTARGETSESSIONATTRS",
+};
 
-/** The URL with the place that it leaves to the environment. Throws DatabaseUrlError. */
-export function withPlaceOf(environment: Readonly<Record<string, string | undefined>>, text: string): string {
+export interface CompletedUrl {
+  readonly url: string;
+  /** The variables that it has parts of. */
+  readonly variables: readonly string[];
+}
+
+/** The URL with what it leaves to the environment. Throws DatabaseUrlError. */
+export function completedBy(environment: Readonly<Record<string, string | undefined>>, text: string): CompletedUrl {
   const { hostspec, query } = split(bodyOf(text));
   const parameters = readParameters(query, text);
   const written = hostspec.split(",").map(hostAndPort);
-  const found = (["host", "port"] as const).flatMap((name) => {
-    const value = environment[PLACES[name]];
+  const isNamed = (parameter: string) => {
+    if (parameters.has(parameter) || (parameter === "sslmode" && parameters.has("ssl"))) return true;
+    if (parameter !== "host" && parameter !== "port") return false;
     // Ports beside several hosts are named, if only by their commas.
-    const isNamed = parameters.has(name) || written.length > 1 || written[0]?.[name] !== "";
-    return value && !isNamed ? [`${name}=${encodeURIComponent(value)}`] : [];
+    return written.length > 1 || written[0]?.[parameter] !== "";
+  };
+  const found = Object.entries(VARIABLES).flatMap(([parameter, variable]) => {
+    const value = environment[variable];
+    return value && !isNamed(parameter) ? [{ variable, part: `${parameter}=${encodeURIComponent(value)}` }] : [];
   });
-  const separator = query !== "" ? "&" : text.endsWith("?") ? "" : "?";
-  return found.length === 0 ? text : `${text}${separator}${found.join("&")}`;
+  const separator = found.length === 0 ? "" : query !== "" ? "&" : text.endsWith("?") ? "" : "?";
+  const url = `${text}${separator}${found.map(({ part }) => part).join("&")}`;
+  return { url, variables: found.map(({ variable }) => variable) };
 }
 
 /** The URL without its password and its parameters, which may hold one. */
@@ -230,6 +254,8 @@ function tlsOf(parameters: ReadonlyMap<string, string>): Pick<DatabaseAddress, "
   const mode = parameters.get("sslmode") ?? implied;
   const known = TLS_MODES.find((each) => each === mode);
   if (mode !== undefined && known === undefined) refuse(`has an sslmode that is none of ${TLS_MODES.join(", ")}`);
+  if (rootCert === "system" && mode !== "verify-full")
+    refuse("has the sslrootcert system with an sslmode that does not verify the server's name: it needs verify-full");
   if ((cert === undefined) !== (key === undefined)) refuse("has one of sslcert and sslkey: both are needed");
   if (known === undefined && rootCert === undefined && cert === undefined) return {};
   return {

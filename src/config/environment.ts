@@ -2,7 +2,8 @@
 // strings, numbers, URLs); the settings themselves are defined in index.ts.
 import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
-import { DatabaseUrlError, parseDatabaseUrl, withPlaceOf } from "./database-url.js";
+import { Suggestions } from "../../machines/attribute/suggestion.js";
+import { completedBy, DatabaseUrlError, parseDatabaseUrl } from "./database-url.js";
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
@@ -88,24 +89,34 @@ export class Environment {
     return undefined;
   }
 
-  /** A URL of a database, as libpq takes it. */
+  /** A URL of a database, as libpq takes it: what it leaves open, the variables of libpq say. */
   databaseUrl(name: string): string | undefined {
     const text = this.text(name);
     if (text === undefined) return undefined;
     try {
-      const url = withPlaceOf(this.env, text);
-      parseDatabaseUrl(url);
-      return url;
+      const { url, variables } = completedBy(this.env, text);
+      const problem = problemOf(url);
+      if (problem === undefined) return url;
+      // The URL may be right, and the variable wrong.
+      const own = variables.length === 0 ? problem : problemOf(text);
+      if (own === undefined) this.problem(`${name} with ${variables.join(", ")} of the environment`, problem);
+      else this.problem(name, own);
     } catch (error) {
       if (!(error instanceof DatabaseUrlError)) throw error;
       this.problem(name, error.message);
-      return undefined;
     }
+    return undefined;
   }
 
   /** A comma-separated list of addresses, CIDR blocks and host names. */
   hosts(name: string): readonly string[] | undefined {
     return this.list(name, isHostRule, "an address, CIDR block or host name");
+  }
+
+  /** A comma-separated list of addresses and CIDR blocks. */
+  blocks(name: string): readonly string[] | undefined {
+    const isBlock = (item: string) => isHostRule(item) && isIP(item.split("/")[0] ?? "") !== 0;
+    return this.list(name, isBlock, "an address or a CIDR block");
   }
 
   /** A comma-separated list of origins, as browsers write them. */
@@ -132,12 +143,32 @@ export class Environment {
     this.problems.push(`${name} ${sentence}`);
   }
 
-  /** Names with our prefix that are not settings, most likely misspelt ones. Call this after all settings were read. */
-  unknownNames(prefix: string): string[] {
+  /**
+   * Names with our prefix that are not settings, most likely misspelt ones, each with the one that was probably meant. Call this after all settings
+   * were read.
+   */
+  unknownNames(prefix: string): { readonly name: string; readonly hint: string }[] {
     const isKnown = (name: string) => this.known.has(name) || this.known.has(name.replace(/_FILE$/, ""));
+    const suggestions = new Suggestions();
+    const hintFor = (name: string) => {
+      // A name with the suffix is compared with names that have it.
+      const suffix = name.endsWith("_FILE") ? "_FILE" : "";
+      return suggestions.for(name, suffix === "" ? this.known : [...this.known].map((known) => known + suffix));
+    };
     return Object.keys(this.env)
       .filter((name) => name.startsWith(prefix) && !isKnown(name))
-      .sort();
+      .sort()
+      .map((name) => ({ name, hint: hintFor(name) }));
+  }
+}
+
+function problemOf(databaseUrl: string): string | undefined {
+  try {
+    parseDatabaseUrl(databaseUrl);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof DatabaseUrlError)) throw error;
+    return error.message;
   }
 }
 

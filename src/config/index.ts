@@ -3,15 +3,18 @@
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import { inspect } from "node:util";
-import { type AccessMode, openness, readAccess } from "./access.js";
+import { type AccessSettings, accessWarnings, readAccess } from "./access.js";
+import type { TokenSettings } from "./access-tokens.js";
 import { type Capacity, readCapacity } from "./capacity.js";
 import { type CertificateFiles, readTls } from "./certificate.js";
 import { isUnverified, printableDatabaseUrl } from "./database-url.js";
 import { type Env, Environment } from "./environment.js";
 import { type Limits, readLimits } from "./limits.js";
 import { readStartupProvider, type StartupProviderConfig } from "./startup-variables.js";
+import { readTlsClients, type TlsClients } from "./tls-clients.js";
 
-export { type AccessMode, isLoopback } from "./access.js";
+export { type AccessMode, type AccessSettings, type CredentialKind, isAccessOn, type RateSetting } from "./access.js";
+export { type ClaimPaths, KEYS_FILE, type TokenSettings } from "./access-tokens.js";
 export type { Capacity } from "./capacity.js";
 export {
   type Certificate,
@@ -21,16 +24,19 @@ export {
   type ServerTls,
   validityWarning,
 } from "./certificate.js";
-export { type DatabaseAddress, type DatabaseTls, parseDatabaseUrl } from "./database-url.js";
+export { type DatabaseAddress, type DatabaseTls, parseDatabaseUrl, printableDatabaseUrl } from "./database-url.js";
 export type { Env } from "./environment.js";
 export type { Limits } from "./limits.js";
+export { isLoopback } from "./loopback.js";
+export type { OidcAddresses, OidcSettings } from "./oidc.js";
 export { isOpenToOthers } from "./private-file.js";
 export type { StartupProviderConfig } from "./startup-variables.js";
+export { readClientAuthority, readClients, type TlsClient, type TlsClients } from "./tls-clients.js";
 
 export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 
 /** Each member names its setting and, in parentheses, the default. Members without a default are absent unless set. */
-export interface Config {
+export interface Config extends Readonly<Present<AccessSettings>> {
   /** `HOST` (127.0.0.1). Loopback, or `SAGA_INSECURE` is on. */
   readonly host: string;
   /** `HTTP_PORT` (8080). 0: any free port. */
@@ -43,6 +49,8 @@ export interface Config {
   readonly grpcKeepalive: { readonly afterMs: number; readonly waitMs: number };
   /** `SAGA_TLS_CERT_FILE` and `SAGA_TLS_KEY_FILE`. Absent: the ports have no TLS. */
   readonly tls?: CertificateFiles;
+  /** `SAGA_TLS_CLIENT_CA_FILE` and `SAGA_TLS_CLIENTS_FILE`. Absent: no worker is known by a certificate. */
+  readonly tlsClients?: TlsClients;
   /** `SAGA_PUBLIC_URL` (from host and port). Base of `callback_url`, without a slash at its end. */
   readonly publicUrl: string;
   /** `SAGA_ALLOWED_HOSTS` (none). Names, addresses and CIDR blocks that the header `Host` may hold. */
@@ -51,6 +59,8 @@ export interface Config {
   readonly allowedOrigins: readonly string[];
   /** `DATABASE_URL`. Absent: embedded Postgres under `dataDir`. */
   readonly databaseUrl?: string;
+  /** `SAGA_READ_DATABASE_URL`. The login of clients' reads, with access on. Absent: that of `databaseUrl`, as a role that reads alone. */
+  readonly readDatabaseUrl?: string;
   /** `SAGA_DATA_DIR` (.saga), as an absolute path. */
   readonly dataDir: string;
   /** `REDIS_URL`. Absent: one machine, messages over node:cluster IPC. */
@@ -59,6 +69,8 @@ export interface Config {
   readonly redisPrefix: string;
   /** `SAGA_BUS_KEY`, newest first. Absent: generated, in Postgres. */
   readonly busKeys?: readonly string[];
+  /** `SAGA_CALLBACK_KEY`, newest first. Absent: generated, in Postgres. */
+  readonly callbackKeys?: readonly string[];
   /** `AMQP_URL`. Absent: `rmq` registrations are refused. */
   readonly amqpUrl?: string;
   /** `SAGA_EVENTS_EXCHANGE` (saga.events). Of the broker at `amqpUrl`; the queues have its name, too. */
@@ -89,8 +101,6 @@ export interface Config {
   readonly retentionDays?: number;
   /** `SAGA_EVENT_RETENTION_DAYS` (30). */
   readonly eventRetentionDays: number;
-  /** `SAGA_AUTH` (off). */
-  readonly auth: AccessMode;
   /** `SAGA_CONSOLE` (on). The web pages at `/console`. */
   readonly console: boolean;
   /** `SAGA_INSPECT` (on). Runs can be inspected. */
@@ -126,18 +136,29 @@ const KEPT_FOR_MS = 620_000;
 /** Throws ConfigError with all problems. The warnings are for the log, which needs the configuration first. */
 export function loadConfig(env: Env = process.env): { config: Config; warnings: string[] } {
   const environment = new Environment(env);
-  const config = withoutAbsent({ ...readAddresses(environment), ...readStores(environment), ...readRest(environment) });
+  const addresses = readAddresses(environment);
+  const access = readAccess(environment, addresses.host);
+  const has = { hasMtls: access.credentials.includes("mtls"), hasTls: addresses.tls !== undefined };
+  const tlsClients = readTlsClients(environment, has);
+  const config = withoutAbsent({
+    ...{ ...addresses, ...access, tlsClients },
+    ...{ ...readStores(environment), ...readRest(environment) },
+  });
   const warnings = environment
     .unknownNames("SAGA_")
-    .map((name) => `${name} is not a setting of this service and has no effect`);
+    .map(({ name, hint }) => `${name} is not a setting of this service${hint} and has no effect`);
   if (environment.problems.length > 0) throw new ConfigError(environment.problems);
-  warnings.push(openness(config));
-  if (config.databaseUrl !== undefined && isUnverified(config.databaseUrl)) warnings.push(UNVERIFIED);
+  warnings.push(...accessWarnings(config));
+  for (const [name, url] of [
+    ["DATABASE_URL", config.databaseUrl],
+    ["SAGA_READ_DATABASE_URL", config.readDatabaseUrl],
+  ] as const)
+    if (url !== undefined && isUnverified(url)) warnings.push(`${name} ${UNVERIFIED}`);
   return { config: sealed(config), warnings };
 }
 
 const UNVERIFIED =
-  "DATABASE_URL has sslmode=require, which encrypts and verifies nothing: whoever answers at its address is taken for the database; use sslmode=verify-full, with sslrootcert where the authority is your own";
+  "has sslmode=require, which encrypts and verifies nothing: whoever answers at its address is taken for the database; use sslmode=verify-full, with sslrootcert where the authority is your own";
 
 /** One setting alone, for a command that needs no more. Throws ConfigError. */
 export function readSetting(name: string, env: Env = process.env): string | undefined {
@@ -146,6 +167,19 @@ export function readSetting(name: string, env: Env = process.env): string | unde
   if (environment.problems.length > 0) throw new ConfigError(environment.problems);
   return text;
 }
+
+/** Where the data is, for a command that needs no more. Throws ConfigError. */
+export function readPlace(env: Env = process.env): Pick<Config, "databaseUrl" | "dataDir"> {
+  const environment = new Environment(env);
+  const place = withoutAbsent(placeIn(environment));
+  if (environment.problems.length > 0) throw new ConfigError(environment.problems);
+  return place;
+}
+
+const placeIn = (environment: Environment) => ({
+  databaseUrl: environment.databaseUrl("DATABASE_URL"),
+  dataDir: resolve(environment.text("SAGA_DATA_DIR") ?? ".saga"),
+});
 
 function readAddresses(environment: Environment) {
   const host = environment.text("HOST") ?? "127.0.0.1";
@@ -159,7 +193,6 @@ function readAddresses(environment: Environment) {
     environment.problem("SAGA_PUBLIC_URL", "must begin with https://, because SAGA_TLS_CERT_FILE is set");
   return {
     ...{ host, httpPort, grpcPort, tls, publicUrl: publicUrl.replace(/\/+$/, "") },
-    auth: readAccess(environment, host),
     httpKeepaliveMs: environment.integer("SAGA_HTTP_KEEPALIVE_MS", { min: 1_000, max: 86_400_000 }) ?? KEPT_FOR_MS,
     grpcKeepalive: {
       afterMs: environment.integer("SAGA_GRPC_KEEPALIVE_MS", KEEPALIVE) ?? 10_000,
@@ -186,11 +219,12 @@ function defaultPublicUrl(scheme: string, host: string, port: number): string {
 
 function readStores(environment: Environment) {
   return {
-    databaseUrl: environment.databaseUrl("DATABASE_URL"),
-    dataDir: resolve(environment.text("SAGA_DATA_DIR") ?? ".saga"),
+    ...placeIn(environment),
+    readDatabaseUrl: environment.databaseUrl("SAGA_READ_DATABASE_URL"),
     redisUrl: environment.url("REDIS_URL", ["redis", "rediss"]),
     redisPrefix: environment.text("REDIS_PREFIX") ?? "",
     busKeys: environment.keys("SAGA_BUS_KEY"),
+    callbackKeys: environment.keys("SAGA_CALLBACK_KEY"),
     amqpUrl: environment.url("AMQP_URL", ["amqp", "amqps"]),
     eventsExchange: readExchange(environment),
     lifecycleEvents: environment.flag("SAGA_LIFECYCLE_EVENTS") ?? false,
@@ -255,13 +289,19 @@ function redacted(config: Config): Record<string, unknown> {
   return {
     ...config,
     databaseUrl: config.databaseUrl && printableDatabaseUrl(config.databaseUrl),
+    readDatabaseUrl: config.readDatabaseUrl && printableDatabaseUrl(config.readDatabaseUrl),
     redisUrl: url(config.redisUrl),
     amqpUrl: url(config.amqpUrl),
     startupProvider: config.startupProvider && { ...config.startupProvider, url: url(config.startupProvider.url) },
+    tokens: config.tokens && { ...config.tokens, keysAt: printableKeysAt(config.tokens.keysAt) },
     busKeys: config.busKeys && REDACTED,
+    callbackKeys: config.callbackKeys && REDACTED,
     signingSecret: config.signingSecret && REDACTED,
+    oidc: config.oidc && { ...config.oidc, clientSecret: config.oidc.clientSecret && REDACTED },
   };
 }
+
+const printableKeysAt = (at: TokenSettings["keysAt"]) => ("url" in at ? { url: hidePassword(at.url) } : at);
 
 /** The query is removed too: some drivers take a password there. */
 function hidePassword(text: string): string {

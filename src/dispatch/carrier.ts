@@ -6,7 +6,7 @@ import type { CommandOptions } from "../run/ports.js";
 import type { FairQueue, Pool } from "./fair-queue.js";
 import type { AwayDestination } from "./push/destinations.js";
 import type { Ask, Tell } from "./relay/messages.js";
-import type { ActionName, ConnectedWorker, DispatchHolder, Obstacle } from "./workers.js";
+import type { ActionName, ConnectedWorker, DispatchHolder, Obstacle, WantedCall } from "./workers.js";
 
 export type TransportName = ActionCall["transport"];
 
@@ -19,9 +19,9 @@ export interface Reservation {
 /** A carrier works like the `Dispatcher` port of run/: no method throws or waits, and repeating a call changes nothing. */
 export interface Carrier {
   /** What has the credit that the call waits for. Absent: the workers of its service. */
-  poolOf?(call: ActionCall): Pool;
+  poolOf?(call: WantedCall): Pool;
   /** Takes credit for the dispatch if a worker can take it now. Undefined: no credit. `resolved` returns the credit. */
-  reserve(dispatchId: DispatchId, call: ActionCall): Reservation | undefined;
+  reserve(dispatchId: DispatchId, call: WantedCall): Reservation | undefined;
   /**
    * Hands over a committed dispatch until it is resolved or its deadline passes, whether or not credit was reserved for
    * it.
@@ -82,7 +82,8 @@ export interface CreditSharing {
 export interface CarrierHost {
   /** Credit of this service, or of this group of pools, may be free: the calls that wait for it get their turn. Without it: of all. */
   creditFreed(group?: string): void;
-  command(runId: RunId, command: RunCommand, options?: CommandOptions): Promise<Answer>;
+  /** Without a `reach` it is the node's own command. */
+  command(runId: RunId, command: RunCommand, options?: Partial<CommandOptions>): Promise<Answer>;
   /** Everything that waits for this carrier's credit. */
   readonly queue: FairQueue<CreditWaiter>;
   /**

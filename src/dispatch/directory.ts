@@ -16,7 +16,7 @@ import type {
   WorkerReport,
   Workers,
 } from "./workers.js";
-import { versionedAction } from "./workers.js";
+import { nameKey, nameOf } from "./workers.js";
 
 /** What the dispatcher of this node knows. */
 export interface LocalWorkers {
@@ -88,9 +88,9 @@ export class WorkerDirectory implements Workers {
   obstacles(actions: readonly CalledAction[]): Promise<readonly Obstacle[]> {
     this.remembered.takeDue();
     const unknown = new Map<string, CalledAction>();
-    for (const { service, action, version, transport } of actions) {
+    for (const action of actions) {
       // A call has more members, which other nodes need not get.
-      const name = { service, action, version, transport };
+      const name = { ...nameOf(action), transport: action.transport };
       if (!this.remembered.get(keyOf(name))) unknown.set(keyOf(name), name);
     }
     const found = this.findObstacles([...unknown.values()]);
@@ -193,8 +193,8 @@ function together(waiting: Iterable<WaitingAction>): readonly WaitingAction[] {
   return [...byAction.values()].sort((left, right) => right.calls - left.calls);
 }
 
-function keyOf({ service, transport, ...name }: CalledAction): string {
-  return `${transport} ${service} ${versionedAction(name)}`;
+function keyOf({ transport, ...name }: CalledAction): string {
+  return `${transport} ${nameKey(name)}`;
 }
 
 function isReport(answer: JsonObject | undefined): answer is JsonObject & NodeReport {

@@ -3,6 +3,7 @@
 // stores nothing.
 
 import type { ActionCall, Answer, Dispatch, DispatchId, RunCommand, RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../access/index.js";
 import type { Bus } from "../bus/bus.js";
 import { overloaded } from "../errors.js";
 import type { Log } from "../log.js";
@@ -14,7 +15,18 @@ import type { DispatchLimits } from "./limits.js";
 import { Offers, type OffersHost, QueuedCall } from "./offers.js";
 import type { Ownership } from "./ownership.js";
 import { type DispatchAsk, isDirectoryAsk, type Tell } from "./relay/messages.js";
-import type { ActionName, CalledAction, ConnectedWorker, DispatchHolder, Obstacle, WaitingAction } from "./workers.js";
+import {
+  type ActionName,
+  byTenant,
+  type CalledAction,
+  type ConnectedWorker,
+  type DispatchHolder,
+  type NameCall,
+  nameKey,
+  nameOf,
+  type Obstacle,
+  type WaitingAction,
+} from "./workers.js";
 
 export interface CallDispatcherOptions {
   readonly nodeId: string;
@@ -23,6 +35,7 @@ export interface CallDispatcherOptions {
   readonly bus?: Pick<Bus, "ask">;
   readonly limits: DispatchLimits;
   readonly log: Log;
+  readonly nameCall: NameCall;
 }
 
 /** What waits for the credit of one transport. Invariant: it has found no credit since credit last came free. */
@@ -126,16 +139,22 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
     for (const { sharing } of this.carriers) sharing?.told(message, from);
   }
 
-  reserve(dispatchId: DispatchId, call: ActionCall): Reservation | undefined {
+  reserve(dispatchId: DispatchId, call: ActionCall, tenantId?: string): Reservation | undefined {
     if (this.stopping) return undefined;
-    const reservation = this.lanes[call.transport].carrier?.reserve(dispatchId, call);
+    const reservation = this.lanes[call.transport].carrier?.reserve(dispatchId, this.options.nameCall(call, tenantId));
     // The caller has it now: an offer under way for this call must not return the credit when the run refuses it.
     if (reservation) this.leave(dispatchId);
     return reservation;
   }
 
-  enqueue(runId: RunId, dispatchId: DispatchId, call: ActionCall): void {
-    if (this.stopping || this.holds(dispatchId) || this.isFull()) return;
+  enqueue(runId: RunId, dispatchId: DispatchId, asked: ActionCall, tenantId?: string): void {
+    if (this.stopping || this.isHeldByCarrier(dispatchId)) return;
+    const call = this.options.nameCall(asked, tenantId);
+    const known = this.waiting.get(dispatchId);
+    if (known && nameKey(known.call) === nameKey(call)) return;
+    // Otherwise its run was given to a tenant while the call waited.
+    this.leave(dispatchId);
+    if (this.isFull()) return;
     const { queue, carrier } = this.lanes[call.transport];
     const pool = carrier?.poolOf?.(call);
     const queued = new QueuedCall(runId, dispatchId, call, pool, (self) => this.tryOffer(self));
@@ -161,7 +180,12 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
   }
 
   holds(dispatchId: DispatchId): boolean {
-    return this.waiting.has(dispatchId) || this.carriers.some((carrier) => carrier.holds(dispatchId));
+    return this.waiting.has(dispatchId) || this.isHeldByCarrier(dispatchId);
+  }
+
+  waitsWithoutTenant(dispatchId: DispatchId): boolean {
+    const queued = this.waiting.get(dispatchId);
+    return queued !== undefined && queued.call.tenantId === undefined && this.options.nameCall === byTenant;
   }
 
   // ---- LocalWorkers
@@ -174,8 +198,7 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
     for (const transport of Object.keys(this.lanes) as TransportName[]) {
       const { queue, carrier } = this.lanes[transport];
       for (const counts of [queue.ownCounts(), carrier?.unheld?.() ?? []])
-        for (const [{ service, action, version }, calls] of counts)
-          yield { service, action, version, transport, calls };
+        for (const [name, calls] of counts) yield { ...nameOf(name), transport, calls };
     }
   }
 
@@ -250,6 +273,10 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
     this.offers.forget(dispatchId);
   }
 
+  private isHeldByCarrier(dispatchId: DispatchId): boolean {
+    return this.carriers.some((carrier) => carrier.holds(dispatchId));
+  }
+
   private isFull(): boolean {
     const full = this.waiting.size >= this.options.limits.queued;
     if (full && !this.overflowing)
@@ -258,8 +285,8 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
     return full;
   }
 
-  private async command(runId: RunId, command: RunCommand, options?: CommandOptions): Promise<Answer> {
+  private async command(runId: RunId, command: RunCommand, options: Partial<CommandOptions> = {}): Promise<Answer> {
     if (!this.runs) throw overloaded("the node is starting");
-    return this.runs.command(runId, command, options);
+    return this.runs.command(runId, command, { reach: EVERYTHING, ...options });
   }
 }

@@ -1,9 +1,9 @@
-// A fair queue for credit: first come, first served within an action, and the actions of a service take turns. Where credit is that of a
+// A fair queue for credit: first come, first served within an action and a tenant, and these take turns within a service. Where credit is that of a
 // pool and not of a service, the actions and pools of a group take turns. It has no timer and no limit: its users decide how many
 // items may wait, and for how long.
-import { type ActionName, versionedAction } from "./workers.js";
+import { type ActionName, nameKey, nameOf } from "./workers.js";
 
-/** The items of one action and one node. */
+/** The items of one action, for the runs of one tenant, and of one node. */
 interface Row<T> {
   readonly name: ActionName;
   /** The node whose items these are; "" is this node. */
@@ -150,8 +150,8 @@ export class FairQueue<T> {
   }
 }
 
-function newRow<T>({ service, action, version }: ActionName, { nodeId = "", pool }: Place): Row<T> {
-  return { name: { service, action, version }, nodeId, pool, requeued: new Map(), fresh: new Map() };
+function newRow<T>(name: ActionName, { nodeId = "", pool }: Place): Row<T> {
+  return { name: nameOf(name), nodeId, pool, requeued: new Map(), fresh: new Map() };
 }
 
 function length(row: Row<unknown>): number {
@@ -163,5 +163,5 @@ function groupOf({ service }: ActionName, { pool }: Place): string {
 }
 
 function rowKey(name: ActionName, { nodeId = "", pool }: Place): string {
-  return `${pool ? `${name.service} ` : ""}${versionedAction(name)} ${nodeId} ${pool?.key ?? ""}`;
+  return `${nameKey(name)} ${nodeId} ${pool?.key ?? ""}`;
 }

@@ -99,7 +99,7 @@ export const DEFAULT_LIMITS: DispatchLimits = {
   claimMemoryMs: 10_000,
   claims: 100_000,
   tickMs: 250,
-  helloMs: 10_000,
+  helloMs: 5_000,
   heartbeatIntervalMs: 1_000,
   streams: 10_000,
   streamsPerWorker: 64,

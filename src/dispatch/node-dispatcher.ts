@@ -16,7 +16,8 @@ import { RabbitMqOutlet, type RabbitMqOutletOptions } from "./rabbitmq/outlet.js
 import type { DispatchAsk, Tell } from "./relay/messages.js";
 import type { RequestEnvironment } from "./request/attempt.js";
 import { RequestOutlet } from "./request/outlet.js";
-import type { Workers } from "./workers.js";
+import { type CallbackToken, noToken } from "./step-message.js";
+import { byAction, byTenant, type Workers } from "./workers.js";
 
 export interface DispatcherOptions {
   /** May be bound later (`bind`), because the runs need a dispatcher, too. */
@@ -31,15 +32,22 @@ export interface DispatcherOptions {
   readonly scheduler: Pick<FairScheduler, "compute">;
   readonly limits?: Partial<DispatchLimits>;
   /** Guard and secrets for the requests that the service makes itself. Absent: these requests wait in the queue. */
-  readonly egress?: Pick<RequestEnvironment, "guard" | "secrets">;
+  readonly egress?: Pick<RequestEnvironment, "guard" | "secrets" | "userOf" | "secretUsed">;
   /** How workers are called that open no stream. Absent: their calls wait in the queue. */
   readonly callbacks?: Callbacks;
   /** Told of every try to hand a dispatch over to a worker that has no stream. */
   readonly delivered?: (transport: TransportName, kind: Delivery["kind"]) => void;
+  /** With access on, workers serve the runs of their tenants, and dispatches carry the credential of their reports. */
+  readonly access?: DispatchAccess;
   /** The nodes that share their workers with this one. Absent: the node is alone. */
   readonly peers?: Peers;
   /** Which of these dispatches still have their outbox rows. Absent: all. */
   readonly withRows?: (dispatchIds: readonly DispatchId[]) => Promise<readonly DispatchId[]>;
+}
+
+export interface DispatchAccess {
+  /** The credential of the reports on a dispatch. */
+  readonly callbackToken: CallbackToken;
 }
 
 /** Workers that the service calls, and that report over the API. */
@@ -86,9 +94,13 @@ export function createDispatcher(options: DispatcherOptions): NodeDispatcher {
   const limits: DispatchLimits = Object.freeze({ ...DEFAULT_LIMITS, ...options.limits });
   const { nodeId, peers, runs, log } = options;
   const ownership = new Ownership(nodeId, peers);
-  const dispatcher = new CallDispatcher({ nodeId, ownership, limits, log, ...(peers && { bus: peers.bus }) });
+  const nameCall = options.access ? byTenant : byAction;
+  const dispatcher = new CallDispatcher({ nodeId, ownership, limits, log, nameCall, ...(peers && { bus: peers.bus }) });
   if (runs) dispatcher.bind(runs);
-  const workers = dispatcher.add("grpc", (host) => new GrpcCarrier({ ...options, limits, ownership, host }));
+  const workers = dispatcher.add(
+    "grpc",
+    (host) => new GrpcCarrier({ ...options, limits, ownership, host, nameCall, tokenOf: tokenOf(options) }),
+  );
   for (const { transport, slots, outlet } of outlets(options, limits))
     dispatcher.add(
       transport,
@@ -114,7 +126,8 @@ function outlets(options: DispatcherOptions, limits: DispatchLimits): OutletOf[]
   if (callbacks?.http) {
     const slots = { all: limits.httpCalls, each: limits.httpCallsPerHost };
     const { http, publicUrl } = callbacks;
-    const outlet = new HttpOutlet({ ...http, publicUrl, outputBytes, now, log, scheduler });
+    const callback = { publicUrl, tokenOf: tokenOf(options) };
+    const outlet = new HttpOutlet({ ...http, ...callback, outputBytes, now, log, scheduler });
     found.push({ transport: "http", slots, outlet });
   }
   if (callbacks?.rabbitmq) {
@@ -122,6 +135,7 @@ function outlets(options: DispatcherOptions, limits: DispatchLimits): OutletOf[]
     const outlet = new RabbitMqOutlet({
       ...callbacks.rabbitmq,
       publicUrl: callbacks.publicUrl,
+      tokenOf: tokenOf(options),
       messageBytes,
       now,
       log,
@@ -130,6 +144,8 @@ function outlets(options: DispatcherOptions, limits: DispatchLimits): OutletOf[]
   }
   return found;
 }
+
+const tokenOf = ({ access }: DispatcherOptions): CallbackToken => access?.callbackToken ?? noToken;
 
 function pushing(options: DispatcherOptions, transport: TransportName) {
   const { callbacks, delivered, nodeId, peers, now, log } = options;

@@ -1,12 +1,13 @@
 // Offers of credit to the runs whose calls wait for it: one command per offer, made again while the run cannot answer.
 // Which calls wait, and in which order, is the dispatcher's decision.
-import type { ActionCall, Answer, DispatchId, RunCommand, RunId } from "../../machines/index.js";
+import type { Answer, DispatchId, RunCommand, RunId } from "../../machines/index.js";
 import { SagaError } from "../errors.js";
 import type { Log } from "../log.js";
 import { backoff } from "../sdk/backoff.js";
 import type { Carrier, CreditWaiter, Reservation } from "./carrier.js";
 import type { Pool } from "./fair-queue.js";
 import type { DispatchLimits } from "./limits.js";
+import type { WantedCall } from "./workers.js";
 
 /** A call that waits for credit. */
 export class QueuedCall implements CreditWaiter {
@@ -15,7 +16,7 @@ export class QueuedCall implements CreditWaiter {
   constructor(
     readonly runId: RunId,
     readonly dispatchId: DispatchId,
-    readonly call: ActionCall,
+    readonly call: WantedCall,
     readonly pool: Pool | undefined,
     private readonly serve: (queued: QueuedCall) => boolean,
   ) {}

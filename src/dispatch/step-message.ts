@@ -3,9 +3,15 @@
 import type { Dispatch } from "../../machines/index.js";
 import { type ExecuteStep, MAX_UINT32 } from "../sdk/protocol/index.js";
 
+/** The credential of the reports on a dispatch. */
+export type CallbackToken = (dispatch: Dispatch) => string;
+
+/** With access off a report needs none. */
+export const noToken: CallbackToken = () => "";
+
 /** The message over gRPC. `remainingMs`: the time that is left to the deadline. */
-export function executeStep(dispatch: Dispatch, remainingMs: number): ExecuteStep {
-  const { timeout_ms, heartbeat_timeout_ms, ...message } = stepMessage(dispatch, remainingMs);
+export function executeStep(dispatch: Dispatch, remainingMs: number, tokenOf: CallbackToken): ExecuteStep {
+  const { timeout_ms, heartbeat_timeout_ms, ...message } = stepMessage(dispatch, remainingMs, tokenOf);
   return {
     ...message,
     timeout_ms: Math.min(timeout_ms, MAX_UINT32),
@@ -15,7 +21,11 @@ export function executeStep(dispatch: Dispatch, remainingMs: number): ExecuteSte
 }
 
 /** `remainingMs` is the only member that differs when a dispatch is sent again. Times are whole, and may be longer than protobuf can say. */
-function stepMessage(dispatch: Dispatch, remainingMs: number): Omit<ExecuteStep, "inputs_json"> {
+function stepMessage(
+  dispatch: Dispatch,
+  remainingMs: number,
+  tokenOf: CallbackToken,
+): Omit<ExecuteStep, "inputs_json"> {
   const { call } = dispatch;
   return {
     dispatch_id: dispatch.dispatchId,
@@ -34,18 +44,26 @@ function stepMessage(dispatch: Dispatch, remainingMs: number): Omit<ExecuteStep,
     timeout_ms: Math.max(Math.ceil(remainingMs), 1),
     heartbeat_timeout_ms: call.heartbeatTimeoutMs ?? 0,
     forward_idempotency_key: call.forwardIdempotencyKey ?? "",
+    callback_token: tokenOf(dispatch),
   };
 }
 
-/** The message as JSON. Members without a value are left out. `base`: the public URL of the service. */
-export function stepJson(dispatch: Dispatch, remainingMs: number, base: string): string {
-  const { heartbeat_timeout_ms: heartbeat, ...message } = stepMessage(dispatch, remainingMs);
+/** Where a worker reports to, and with what. */
+export interface CallbackOptions {
+  /** The public URL of the service. */
+  readonly publicUrl: () => string;
+  readonly tokenOf: CallbackToken;
+}
+
+/** The message as JSON. Members without a value are left out. */
+export function stepJson(dispatch: Dispatch, remainingMs: number, { publicUrl, tokenOf }: CallbackOptions): string {
+  const { heartbeat_timeout_ms: heartbeat, ...message } = stepMessage(dispatch, remainingMs, tokenOf);
   const present = Object.entries(message).filter(([, value]) => value !== "");
   return JSON.stringify({
     ...Object.fromEntries(present),
     ...(heartbeat > 0 && { heartbeat_timeout_ms: heartbeat }),
     inputs: dispatch.call.inputs,
-    callback_url: callbackUrl(dispatch, base),
+    callback_url: callbackUrl(dispatch, publicUrl()),
   });
 }
 

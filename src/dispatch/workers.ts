@@ -2,7 +2,32 @@
 import type { ActionCall, DispatchId } from "../../machines/index.js";
 
 /** The name by which calls and workers meet: one version of an action of a service. */
-export type ActionName = Pick<ActionCall, "service" | "action" | "version">;
+export interface ActionName extends Pick<ActionCall, "service" | "action" | "version"> {
+  /** Of the run, with access on: workers serve the runs of their tenants. Absent: it has none, or access is off. */
+  readonly tenantId?: string;
+}
+
+/** A call with the name of its run's tenant. */
+export type WantedCall = ActionCall & ActionName;
+
+/** How the calls of a node are named. */
+export type NameCall = (call: ActionCall, tenantId: string | undefined) => WantedCall;
+
+/** With access off no worker minds whose run it is, and tenants take no turns. */
+export const byAction: NameCall = (call) => call;
+
+export const byTenant: NameCall = (call, tenantId) => (tenantId === undefined ? call : { ...call, tenantId });
+
+/** The name alone: a call has more members. */
+export function nameOf({ service, action, version, tenantId }: ActionName): ActionName {
+  return { service, action, version, ...(tenantId !== undefined && { tenantId }) };
+}
+
+/** Equal for equal names. */
+export function nameKey(name: ActionName): string {
+  const { service, tenantId } = name;
+  return `${service} ${versionedAction(name)}${tenantId === undefined ? "" : ` ${tenantId}`}`;
+}
 
 /** "charge@1": how a worker names one version of an action. */
 export function versionedAction({ action, version }: Pick<ActionName, "action" | "version">): string {
@@ -10,7 +35,7 @@ export function versionedAction({ action, version }: Pick<ActionName, "action" |
 }
 
 /** An action as calls name it. */
-export type CalledAction = Pick<ActionCall, "service" | "action" | "version" | "transport">;
+export type CalledAction = ActionName & Pick<ActionCall, "transport">;
 
 /** Why calls of an action wait: nothing takes them, or all that could are busy. */
 export interface Obstacle {
@@ -31,6 +56,8 @@ export interface DispatchHolder {
 export interface ConnectedWorker {
   readonly workerId: string;
   readonly service: string;
+  /** Whose runs it serves. Absent: those of all tenants, and of none. */
+  readonly tenants?: readonly string[];
   /** `name` or `name@version`. Empty: every action of the service. */
   readonly actions: readonly string[];
   readonly transport: CalledAction["transport"];
@@ -69,3 +96,6 @@ export interface Workers {
   /** Undefined: it is not known. */
   holder(dispatchId: DispatchId): Promise<DispatchHolder | undefined>;
 }
+
+/** Why a worker's report is refused. It names neither run nor tenant: what is of another tenant does not exist for the worker. */
+export const FOREIGN_TENANT = "the dispatch is none of this worker's";

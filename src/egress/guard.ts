@@ -103,6 +103,11 @@ export function listedOrAny(rules: readonly string[] | undefined): AddressRule {
   return rules ? listed(rules) : () => true;
 }
 
+/** The same with access on: public addresses without a list. */
+export function listedOrPublic(rules: readonly string[] | undefined): AddressRule {
+  return rules ? listed(rules) : publicOrListed([]);
+}
+
 /**
  * Rules are addresses, CIDR blocks and host names. A name admits every address that it resolves to; a block, addresses
  * of its family.

@@ -1,7 +1,9 @@
 // The secrets that steps name by `secret_ref`, read once at start from a file. A value is used for a header or a signature, to the
 // hosts that it is meant for, and for nothing else: it appears in no log, error, audit row or stored call.
 import { readFileSync } from "node:fs";
+import type { RunId } from "../../machines/index.js";
 import { ConfigError, isLoopback, isOpenToOthers } from "../config/index.js";
+import { isUuid } from "../ids.js";
 import { parseJson } from "../json-text.js";
 import { Mask, SHORTEST_SECRET } from "./mask.js";
 import { keyOf } from "./signature.js";
@@ -18,6 +20,26 @@ export interface Secret {
   readonly use?: SecretUse;
   /** Names that it may be sent to, in lower case; `*.` in front means all names below. Absent: any. */
   readonly hosts?: readonly string[];
+  /** The only tenants whose runs may use it, in lower case. Absent: `ofPlatform` says. */
+  readonly tenants?: readonly string[];
+  /** Runs of the platform's definitions may use it, and no others. Absent: any. */
+  readonly ofPlatform?: true;
+}
+
+/** A run that would use a secret. */
+export interface SecretUser {
+  readonly tenantId: string | null;
+  /** Whose its definition is. Null: the platform's. */
+  readonly definitionOwner: string | null;
+  readonly workflowId: string;
+}
+
+/** What the senders of messages ask about the run that would use a secret, and tell when it does. */
+export interface SecretUsers {
+  /** Undefined: there is no such run. Absent: secrets that are for some runs only are for none. */
+  readonly userOf?: (runId: RunId) => Promise<SecretUser | undefined>;
+  /** A message with the secret is sent. Not called of secrets that any run may use. */
+  readonly secretUsed?: (name: string, user: SecretUser) => void;
 }
 
 /** What a secret is used as: the header of a request, or the key of a webhook's signature. */
@@ -25,6 +47,8 @@ export type SecretUse = "bearer" | "signing";
 
 export interface Secrets {
   get(name: string): Secret | undefined;
+  /** Whether definitions of the tenant may name it. Without a file any name will do: nothing is sent with it. */
+  isOf(name: string, tenantId: string): boolean;
   /** The secrets of messages that name none. */
   readonly signing: Signing;
   readonly mask: Mask;
@@ -41,20 +65,32 @@ const NOT_FOR_SECRETS: ReadonlySet<string> = new Set([
 const LINE = /^[\x20-\x7e\u0080-\u00ff]+$/;
 const HOST = /^(\*\.)?[a-z\d]([a-z\d.:-]{0,251}[a-z\d])?$|^[a-f\d:.]{2,45}$/;
 /**
- * `secretsFile` is a JSON object: {"<name>": "text"} or {"<name>": {"value", "hosts"?, "use"?, "header"?}}. A value is sent as
- * `Authorization: Bearer value`, or unchanged if it names its scheme or has a header of its own. Throws ConfigError with every problem.
+ * `secretsFile` is a JSON object: {"<name>": "text"} or {"<name>": {"value", "hosts"?, "use"?, "header"?, "tenants"?}}. A value is sent as
+ * `Authorization: Bearer value`, or unchanged if it names its scheme or has a header of its own. With access on, what names no tenants is for definitions
+ * of the platform. Throws ConfigError with every problem.
  */
-export function readSecrets(settings: { readonly secretsFile?: string; readonly signingSecret?: string }): Secrets {
-  const { secretsFile: file, signingSecret } = settings;
+export function readSecrets(settings: {
+  readonly secretsFile?: string;
+  readonly signingSecret?: string;
+  readonly isAccessOn?: boolean;
+}): Secrets {
+  const { secretsFile: file, signingSecret, isAccessOn = false } = settings;
   const mask = new Mask();
   const problems: string[] = [];
   const signing = collecting(problems, () => readSigning(signingSecret, (values) => mask.hide(values)));
-  const secrets = file === undefined ? new Map<string, Secret>() : secretsOf(file, problems);
+  const secrets = file === undefined ? new Map<string, Secret>() : secretsOf(file, isAccessOn, problems);
   if (!signing || problems.length > 0) throw new ConfigError(problems);
   mask.hide([...secrets.values()].map(({ value }) => value));
   const unbound = [...secrets].filter(([, { hosts }]) => !hosts).map(([name]) => withoutHosts(name));
   const gap = signing.gap(WEBHOOK);
-  return { get: (name) => secrets.get(name), signing, mask, warnings: gap === undefined ? unbound : [...unbound, gap] };
+  return {
+    get: (name) => secrets.get(name),
+    isOf: (name, tenantId) => {
+      const { tenants, ofPlatform = file !== undefined } = secrets.get(name) ?? {};
+      return tenants?.includes(tenantId) ?? !ofPlatform;
+    },
+    ...{ signing, mask, warnings: gap === undefined ? unbound : [...unbound, gap] },
+  };
 }
 
 /** Undefined: it had problems, which are among `problems` now. */
@@ -70,6 +106,19 @@ function collecting<T>(problems: string[], read: () => T): T | undefined {
 
 function withoutHosts(name: string): string {
   return `the secret ${name} has no hosts: every workflow can send it anywhere; add {"value", "hosts"} in SAGA_SECRETS_FILE`;
+}
+
+/** Who may use the secret: the run, where the secret alone does not say it, or anyone. Undefined: it may not. */
+export async function userOfSecret(
+  { tenants, ofPlatform }: Secret,
+  user: () => Promise<SecretUser | undefined>,
+): Promise<SecretUser | "anyone" | undefined> {
+  if (!tenants && !ofPlatform) return "anyone";
+  const found = await user();
+  if (!found) return undefined;
+  const { tenantId, definitionOwner } = found;
+  const isMeant = tenants ? tenantId !== null && tenants.includes(tenantId) : definitionOwner === null;
+  return isMeant ? found : undefined;
 }
 
 /** Why the secret may not be used so; undefined: it may. */
@@ -91,27 +140,28 @@ function isHost(listed: string, host: string): boolean {
 }
 
 /** Adds the problems of the file to the others. */
-function secretsOf(file: string, problems: string[]): Map<string, Secret> {
+function secretsOf(file: string, isAccessOn: boolean, problems: string[]): Map<string, Secret> {
   const secrets = new Map<string, Secret>();
   for (const [name, entry] of Object.entries(parsed(file))) {
     const secret = secretOf(entry);
     if (typeof secret === "string") problems.push(`${file}: ${name}: ${secret}`);
-    else secrets.set(name, secret);
+    else secrets.set(name, isAccessOn && !secret.tenants ? { ...secret, ofPlatform: true } : secret);
   }
   return secrets;
 }
 
 /** The secret, or the problem with its entry. */
 function secretOf(entry: unknown): Secret | string {
-  const { header, value, hosts, use, ...rest } =
+  const { header, value, hosts, use, tenants, ...rest } =
     typeof entry === "object" && entry !== null ? (entry as Record<string, unknown>) : { value: entry };
-  if (Object.keys(rest).length > 0) return "has members other than value, hosts, use and header";
+  if (Object.keys(rest).length > 0) return "has members other than value, hosts, use, header and tenants";
   if (typeof value !== "string" || !LINE.test(value)) return "its value must be one line of text";
   if (header !== undefined && !isHeader(header)) return "its header must be a header name that may carry a secret";
   if (use !== undefined && !isUse(use)) return "its use must be bearer or signing";
   if (use !== undefined && header !== undefined) return "it has both a use and a header: keep one";
   if (hosts !== undefined && !areHosts(hosts))
     return "its hosts must be a list of host names, such as api.example or *.example";
+  if (tenants !== undefined && !areTenants(tenants)) return "its tenants must be a list of UUIDs";
   if (keyOf(value) === undefined) return "whsec_ must be followed by Base64";
   const namesScheme = use !== "signing" && (header ?? "authorization").toLowerCase() === "authorization";
   if (isShort(value, namesScheme)) return `its value ${TOO_SHORT}`;
@@ -119,6 +169,7 @@ function secretOf(entry: unknown): Secret | string {
     ...{ header: (header ?? "authorization").toLowerCase(), line: lineOf(value, header, use), value },
     ...(use !== undefined && { use }),
     ...(hosts !== undefined && { hosts: hosts.map((host) => host.toLowerCase()) }),
+    ...(tenants !== undefined && { tenants: tenants.map((tenant) => tenant.toLowerCase()) }),
   };
 }
 
@@ -143,6 +194,10 @@ function areHosts(hosts: unknown): hosts is string[] {
     hosts.length > 0 &&
     hosts.every((host) => typeof host === "string" && HOST.test(host.toLowerCase()))
   );
+}
+
+function areTenants(tenants: unknown): tenants is string[] {
+  return Array.isArray(tenants) && tenants.every((tenant) => typeof tenant === "string" && isUuid(tenant));
 }
 
 function isHeader(name: unknown): name is string {

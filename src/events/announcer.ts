@@ -36,6 +36,8 @@ export interface AnnouncerOptions {
   readonly afterCommit: (runId: RunId, effects: readonly Send[]) => void;
   /** Milliseconds between two polls. */
   readonly intervalMs?: number;
+  /** An event of no tenant is for runs of no tenant only. Absent: it is for every run. */
+  readonly tenantsApart?: boolean;
   /** False: events are announced by the poll alone. A test's switch. */
   readonly hints?: boolean;
 }
@@ -108,9 +110,9 @@ export class Announcer implements EventAnnouncer {
 
   /** All waiting runs, in batches, then the listeners. False: stopped halfway, or another node continues. */
   private async notifyAll(event: DueEvent): Promise<boolean> {
-    const { sql, listeners = [] } = this.options;
+    const { sql, listeners = [], tenantsApart } = this.options;
     for (let rest: DueEvent | undefined = event; rest; ) {
-      const { notices, event: next, complete } = await announceTo(sql, rest);
+      const { notices, event: next, complete } = await announceTo(sql, rest, { tenantsApart });
       for (const notice of notices) this.deliver(event.id, notice);
       if (complete) {
         for (const listener of listeners) await listener(event);
@@ -131,12 +133,14 @@ export interface IncomingEvent {
   readonly topic: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly payload: Json;
-  /** A repeat with the same key publishes nothing. */
+  /** A repeat with the same key of the same tenant publishes nothing. */
   readonly idempotencyKey?: string;
+  /** Only runs and triggers of this tenant see it. */
+  readonly tenantId?: string;
 }
 
 /** `repeated`: the key was used for the same event before, and `id` is the first one's. `conflict`: it was used for another one. */
-export type Taken = { readonly id: string; readonly repeated: boolean } | "conflict";
+export type TakeOutcome = { readonly id: string; readonly repeated: boolean } | "conflict";
 
 export class EventIntake {
   constructor(
@@ -145,9 +149,9 @@ export class EventIntake {
   ) {}
 
   /** Resolves once the event is durable; the runs that wait for it are being notified. */
-  async take({ topic, headers, payload, idempotencyKey }: IncomingEvent): Promise<Taken> {
+  async take({ topic, headers, payload, idempotencyKey, tenantId }: IncomingEvent): Promise<TakeOutcome> {
     const content = { topic, headers, payload };
-    const event = { id: uuidv7(), ...content, idempotencyKey, hash: requestHash(content) };
+    const event = { id: uuidv7(), ...content, tenantId, idempotencyKey, hash: requestHash(content) };
     const id = await publishEvent(this.sql, event);
     if (id === undefined) return "conflict";
     if (id === event.id) this.announcer.announce(id);

@@ -2,6 +2,7 @@
 // taken. Until then the broker delivers it again, to this node or another; its id lets it count once.
 import { setTimeout as delay } from "node:timers/promises";
 import type { Channel, ChannelModel, ConsumeMessage } from "amqplib";
+import { MAX_EVENT_HEADERS } from "../../machines/index.js";
 import { uuidv7 } from "../ids.js";
 import type { Log } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
@@ -26,6 +27,8 @@ export interface EventConsumerOptions {
   readonly publisher: Pick<EventPublisher, "publish">;
   readonly scheduler: Pick<FairScheduler, "compute">;
   readonly limits: MessageLimits;
+  /** A header names the tenant of every message, in and out: one that names none is moved aside. Absent: there is no such header. */
+  readonly namesTenant?: boolean;
   /** False: the node sheds load, and messages wait. */
   readonly admits: () => boolean;
   readonly backoffMs?: number;
@@ -42,6 +45,8 @@ const FAILURES = 5;
 const LOOK_MS = 2_000;
 /** How long a stop waits for commits. */
 const GRACE_MS = 2_000;
+/** Headers that are left out are said no more often. */
+const SAYING_MS = 60_000;
 /** A message with larger headers, and ours beside them, might not fit into a frame. */
 const MOST_HEADER_BYTES = 65_536;
 
@@ -59,6 +64,8 @@ export class EventConsumer {
   /** What the broker refuses, as the log says. */
   private refused: string | undefined;
   private readonly underWay = new Set<Promise<void>>();
+  /** When headers were last said to be left out. */
+  private saidAt = Number.NEGATIVE_INFINITY;
 
   constructor(private readonly options: EventConsumerOptions) {
     const { url, log, metrics } = options;
@@ -98,8 +105,8 @@ export class EventConsumer {
   private async consume(connection: ChannelModel): Promise<void> {
     const { topology, metrics } = this.options;
     const channel = await connection.createChannel();
-    channel.on("error", (error) => this.link.reset(error.message));
-    channel.on("close", () => this.link.reset("the channel was closed"));
+    channel.on("error", (error) => this.link.reset(error.message, connection));
+    channel.on("close", () => this.link.reset("the channel was closed", connection));
     await this.complete(connection);
     await channel.prefetch(PREFETCH);
     this.lost = new AbortController();
@@ -107,7 +114,7 @@ export class EventConsumer {
     const deliver = (message: ConsumeMessage | null) => {
       // Without a message the broker has cancelled the consumer: the queue was deleted.
       if (message) this.begin(channel, message);
-      else this.link.reset("the queue was deleted");
+      else this.link.reset("the queue was deleted", connection);
     };
     this.consumerTag = (await channel.consume(topology.queue, deliver)).consumerTag;
     metrics.eventLinksAway.set({ direction: "in" }, 0);
@@ -125,7 +132,7 @@ export class EventConsumer {
         if (!complete) await this.complete(connection);
         if (this.channel === channel) this.lookAgain(connection, channel);
       } catch (error) {
-        this.link.reset(error instanceof Error ? error.message : String(error));
+        this.link.reset(error instanceof Error ? error.message : String(error), connection);
       }
     }, lookMs).unref();
   }
@@ -171,7 +178,7 @@ export class EventConsumer {
         if (outcome) return outcome;
       } catch (error) {
         if (!isStoreAway(error)) failures++;
-        this.options.log.warn({ err: error, messageId: message.properties.messageId }, "event not taken, trying again");
+        this.options.log.warn({ err: error }, "event not taken, trying again");
       }
       const pause = backoff(tries, { base: backoffMs, cap: BACKOFF_MAX_MS });
       await delay(pause, undefined, { signal }).catch(() => {});
@@ -181,11 +188,12 @@ export class EventConsumer {
 
   /** Undefined: it cannot be moved aside now. Throws if it cannot be stored now. */
   private async take(message: ConsumeMessage, isFaulty: boolean): Promise<Outcome | undefined> {
-    const { intake, scheduler, limits } = this.options;
+    const { intake, scheduler, limits, namesTenant } = this.options;
     if (isOwn(message)) return "own";
     try {
       if (isFaulty) throw new Refused("the event could not be stored");
-      const event = await scheduler.compute("events", () => readMessage(message, limits));
+      const { event, leftOut } = await scheduler.compute("events", () => readMessage(message, limits, { namesTenant }));
+      if (leftOut > 0) this.sayLeftOut(event.topic, leftOut);
       const taken = await intake.take(event);
       if (taken === "conflict") throw new Refused("another event was published with this message id");
       return taken.repeated ? "repeated" : "taken";
@@ -193,6 +201,15 @@ export class EventConsumer {
       if (!(error instanceof Refused)) throw error;
       return (await this.bury(message, error.message)) ? "dead" : undefined;
     }
+  }
+
+  /** Most likely all messages of a sender are like this. */
+  private sayLeftOut(topic: string, leftOut: number): void {
+    const now = performance.now();
+    if (now - this.saidAt < SAYING_MS) return;
+    this.saidAt = now;
+    const why = `of an event's headers, the first ${MAX_EVENT_HEADERS} by name count: no run can wait for the others`;
+    this.options.log.warn({ topic, leftOut }, why);
   }
 
   /** Whether the other queue has it. */
@@ -205,7 +222,8 @@ export class EventConsumer {
     };
     const routingKey = this.options.topology.dead;
     const id = messageId || uuidv7();
-    this.options.log.warn({ messageId, reason }, "event cannot be taken, moving its message aside");
+    // The id is an idempotency key, and with the message itself.
+    this.options.log.warn({ reason }, "event cannot be taken, moving its message aside");
     const outcome = await this.options.publisher.publish({
       ...{ exchange: "", routingKey, id, body, headers, contentType, appId },
     });

@@ -3,6 +3,7 @@
 
 import type { ChannelModel } from "amqplib";
 import type { Sql } from "postgres";
+import { TENANT_HEADER } from "../../machines/index.js";
 import type { ShardId } from "../ids.js";
 import type { Log } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
@@ -18,6 +19,8 @@ export interface EventPublisherOptions {
   /** Holds a password. */
   readonly url: string;
   readonly topology: Topology;
+  /** Messages have the tenant of their event in a header. */
+  readonly namesTenant?: boolean;
   /** The shards of this node. */
   readonly shards: () => readonly ShardId[];
   /** Milliseconds between two polls. */
@@ -110,8 +113,8 @@ export class EventPublisher {
   }
 
   private async tryPublish(event: OutgoingEvent): Promise<boolean> {
-    const { log, metrics, topology } = this.options;
-    const message = messageOf(event, topology);
+    const { log, metrics, topology, namesTenant } = this.options;
+    const message = messageOf(namesTenant ? withTenant(event) : event, topology);
     if (!message) {
       log.error({ eventId: event.id, runId: event.runId }, "event is gone, it cannot be published to RabbitMQ");
       return true;
@@ -120,6 +123,12 @@ export class EventPublisher {
     metrics.eventsOut.inc({ outcome: outcome === "confirmed" ? "confirmed" : "unconfirmed" });
     return outcome === "confirmed";
   }
+}
+
+/** An event of no tenant has no such header: another service does not take it for a tenant's. */
+function withTenant(event: OutgoingEvent): OutgoingEvent {
+  const { headers, tenantId } = event;
+  return tenantId === null ? event : { ...event, headers: { ...headers, [TENANT_HEADER]: tenantId } };
 }
 
 /** Not mandatory: it is no fault if no queue wants the event. */

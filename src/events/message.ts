@@ -6,11 +6,14 @@ import {
   HEADER_NAME_PATTERN,
   isLongerThan,
   isObject,
+  isTenantHeader,
+  isUuid,
   type Json,
   MAX_EVENT_HEADERS,
   MAX_HEADER_CHARS,
   measure,
   misfit,
+  TENANT_HEADER,
 } from "../../machines/index.js";
 import { parseJson } from "../json-text.js";
 import type { IncomingEvent } from "./announcer.js";
@@ -28,6 +31,11 @@ export interface MessageLimits {
   readonly outputBytes: number;
 }
 
+export interface MessageRules {
+  /** A header names the tenant of every message. Absent: no header does, and events are of no tenant. */
+  readonly namesTenant?: boolean;
+}
+
 /** The message can never be taken. Its reason quotes nothing of the body. */
 export class Refused extends Error {
   override readonly name = "Refused";
@@ -41,14 +49,42 @@ const HISTORY = /^x-(saga-(reason|topic)|(first|last)-death-\w+|delivery-count)$
 
 export const isOwn = ({ properties }: ConsumeMessage) => properties.appId === OWN_APP_ID;
 
+export interface Read {
+  readonly event: IncomingEvent;
+  /** Headers that an event could have, beyond as many as it may have. */
+  readonly leftOut: number;
+}
+
 /** Throws Refused. */
-export function readMessage({ content, fields, properties }: ConsumeMessage, limits: MessageLimits): IncomingEvent {
+export function readMessage(
+  { content, fields, properties }: ConsumeMessage,
+  limits: MessageLimits,
+  { namesTenant }: MessageRules = {},
+): Read {
   const topic = fields.routingKey;
   if (!TOPIC.test(topic)) throw new Refused(`the routing key ${misfit.unlike(misfit.TOPIC_PATTERN)}`);
-  const headers = headersOf(properties.headers ?? {});
+  const found = properties.headers ?? {};
+  const tenant = namesTenant ? { tenantId: tenantOf(found) } : {};
+  const { headers, leftOut } = headersOf(namesTenant ? withoutTenant(found) : found);
   const key = keyOf(properties);
-  return { topic, headers, payload: payloadOf(content, properties, limits), ...(key && { idempotencyKey: key }) };
+  const payload = payloadOf(content, properties, limits);
+  return { event: { topic, headers, payload, ...tenant, ...(key && { idempotencyKey: key }) }, leftOut };
 }
+
+type Found = Readonly<Record<string, unknown>>;
+
+/** Who may publish to the exchange is trusted with every tenant; a message that names none, or two, is no one's. */
+function tenantOf(found: Found): string {
+  const [named, ...others] = Object.entries(found).filter(([name]) => isTenantHeader(name));
+  if (!named || others.length > 0)
+    throw new Refused(`the message must name its tenant once, in the header ${TENANT_HEADER}`);
+  const [, tenant] = named;
+  if (!isUuid(tenant)) throw new Refused(`the header ${TENANT_HEADER} must be the UUID of a tenant`);
+  return tenant.toLowerCase();
+}
+
+const withoutTenant = (found: Found): Found =>
+  Object.fromEntries(Object.entries(found).filter(([name]) => !isTenantHeader(name)));
 
 function keyOf({ messageId }: MessageProperties): string | undefined {
   const key = messageId === undefined ? "" : String(messageId);
@@ -60,15 +96,17 @@ function keyOf({ messageId }: MessageProperties): string | undefined {
 /**
  * Numbers and booleans become text. Tables, lists and times are left out: brokers and plugins add them. So is what no condition could name:
  * libraries of other languages put names such as `$.diagnostics.originating.hostid`, and long texts, into the headers of all their messages.
+ * Of more than an event may have, the first by name count: whatever their order, the same message is the same event.
  */
-function headersOf(found: Readonly<Record<string, unknown>>): Record<string, string> {
+function headersOf(found: Readonly<Record<string, unknown>>) {
   const entries = Object.entries(found).flatMap(([name, value]) =>
     /^(string|number|boolean)$/.test(typeof value) && isHeader(name, String(value))
       ? [[name, String(value)] as const]
       : [],
   );
-  if (entries.length > MAX_EVENT_HEADERS) throw new Refused(`the headers ${misfit.tooManyMembers(MAX_EVENT_HEADERS)}`);
-  return Object.fromEntries(entries);
+  const leftOut = Math.max(entries.length - MAX_EVENT_HEADERS, 0);
+  if (leftOut > 0) entries.sort(([one], [other]) => (one < other ? -1 : 1)).splice(MAX_EVENT_HEADERS);
+  return { headers: Object.fromEntries(entries), leftOut };
 }
 
 const isHeader = (name: string, value: string) =>

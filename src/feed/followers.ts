@@ -8,6 +8,8 @@ import type { Logger } from "../log.js";
 export interface Head {
   readonly seq: number;
   readonly terminal: boolean;
+  /** There is no such run any more. */
+  readonly gone?: true;
   /** The run as it was committed there, where this process made the commit. */
   readonly committed?: CommittedRun;
 }
@@ -25,6 +27,8 @@ interface Reached extends Pick<Head, "seq" | "committed"> {
 
 /** May be called with the same head more than once. */
 export type OnHead = (head: Head) => void;
+
+const GONE: Head = { seq: 0, terminal: true, gone: true };
 
 export class Followers {
   private readonly following = new Map<RunId, Set<OnHead>>();
@@ -111,7 +115,8 @@ export class Followers {
       this.unsure.clear();
       const rows = await this.sql<(Head & { id: RunId })[]>`
         select id, last_seq as seq, terminal_at is not null as terminal from runs where id = any(${ids}::text[]::uuid[])`;
-      for (const { id, ...head } of rows) this.tell(this.following.get(id) ?? [], head);
+      const heads = new Map(rows.map(({ id, ...head }) => [id, head]));
+      for (const id of ids) this.tell(this.following.get(id) ?? [], heads.get(id) ?? GONE);
     }
   }
 

@@ -21,10 +21,6 @@ export interface Hint {
 /** Postgres refuses payloads of 8000 bytes and more. */
 const MAX_PAYLOAD_BYTES = 7500;
 
-export function channelOf(runId: RunId): string {
-  return `saga_event_${runId.replaceAll("-", "")}`;
-}
-
 /** Encodes a hint, with the events if they are given and fit into the payload. */
 export function encodeHint(runId: RunId, { seq, state }: Reached, events: readonly EventItem[] = []): string {
   const texts: string[] = [];

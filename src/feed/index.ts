@@ -3,15 +3,17 @@
 
 import type { Sql } from "postgres";
 import type { RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../access/index.js";
 import { overloaded } from "../errors.js";
 import { type ShardId, shardOf } from "../ids.js";
 import type { Logger } from "../log.js";
 import type { CommitListener } from "../run/ports.js";
+import { channelOf } from "../store/engine/run-channel.js";
 import { type EventItem, eventsAfter } from "../store/lists/history.js";
 import { FairScheduler } from "../work/fair-scheduler.js";
 import { WorkLoop } from "../work/loop.js";
 import { type CommittedRun, Followers, type Head, type OnHead } from "./followers.js";
-import { channelOf, decodeHint } from "./hint.js";
+import { decodeHint } from "./hint.js";
 import { eventItem } from "./item.js";
 import { Listener } from "./listener.js";
 import { Notifier } from "./notifier.js";
@@ -61,6 +63,7 @@ export function createFeed(options: FeedOptions): Feed {
 
 class LiveFeed implements Feed {
   private readonly sql: Sql;
+  private readonly log: Logger;
   private readonly scheduler: FairScheduler;
   private readonly maxWatchers: number;
   private readonly notifier: Notifier;
@@ -82,6 +85,7 @@ class LiveFeed implements Feed {
     maxWatchers = 10_000,
   }: FeedOptions) {
     this.sql = sql;
+    this.log = log;
     this.scheduler = scheduler;
     this.maxWatchers = maxWatchers;
     this.followers = new Followers(sql, log);
@@ -111,7 +115,7 @@ class LiveFeed implements Feed {
 
   watch(runId: RunId, afterSeq: number, sink: Sink): { stop(): void } {
     this.admit();
-    const watcher = new Watcher(runId, afterSeq, sink, (id, seq) => eventsAfter(this.sql, id, seq));
+    const watcher = new Watcher(runId, afterSeq, sink, (id, seq) => eventsAfter(this.sql, EVERYTHING, id, seq));
     this.join(watcher);
     watcher.refresh();
     return { stop: () => this.leave(watcher) };
@@ -207,11 +211,28 @@ class LiveFeed implements Feed {
   private async checkWatched(): Promise<void> {
     void this.listener?.sync();
     for (const runId of this.followers.runs()) this.followers.look(runId);
-    if (this.watchers.size === 0) return;
-    const ids = [...this.watchers.keys()];
+    await this.checkRuns([...this.watchers.keys()]);
+  }
+
+  private async checkRuns(ids: readonly RunId[]): Promise<void> {
+    if (ids.length === 0) return;
     const rows = await this.sql<{ id: RunId; last_seq: number }[]>`
-      select id, last_seq from runs where id = any(${ids}::text[]::uuid[])`;
-    for (const { id, last_seq } of rows) for (const watcher of this.watchers.get(id) ?? []) watcher.advanceTo(last_seq);
+      select id, last_seq from runs where id = any(${[...ids]}::text[]::uuid[])`;
+    const heads = new Map(rows.map(({ id, last_seq }) => [id, last_seq]));
+    for (const id of ids) for (const watcher of [...(this.watchers.get(id) ?? [])]) this.check(watcher, heads.get(id));
+  }
+
+  private check(watcher: Watcher, head: number | undefined): void {
+    if (head === undefined) watcher.gone();
+    else watcher.advanceTo(head);
+  }
+
+  /** The hint does not say what has happened: the run may be gone. */
+  private lookAt(runId: RunId): void {
+    if (!this.watchers.has(runId)) return;
+    this.checkRuns([runId]).catch((error: unknown) =>
+      this.log.warn({ err: String(error) }, "reading a watched run failed, the poll reads it"),
+    );
   }
 
   private onHint(payload: string): void {
@@ -224,9 +245,7 @@ class LiveFeed implements Feed {
     if (events) return void this.offer(watchers, events);
     if (lastSeq !== undefined && state !== undefined) this.followers.reached(runId, { seq: lastSeq, state });
     else this.followers.look(runId);
-    for (const watcher of watchers) {
-      if (lastSeq !== undefined) watcher.advanceTo(lastSeq);
-      else watcher.refresh();
-    }
+    if (lastSeq === undefined) return this.lookAt(runId);
+    for (const watcher of watchers) watcher.advanceTo(lastSeq);
   }
 }

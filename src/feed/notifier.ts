@@ -4,8 +4,9 @@
 import type { Sql } from "postgres";
 import type { CommittedEvent, RunId } from "../../machines/index.js";
 import type { Logger } from "../log.js";
+import { channelOf } from "../store/engine/run-channel.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
-import { channelOf, encodeHint, type Reached } from "./hint.js";
+import { encodeHint, type Reached } from "./hint.js";
 import { eventItem } from "./item.js";
 
 export interface NotifierOptions {

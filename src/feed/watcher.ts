@@ -10,6 +10,8 @@ export interface Sink {
   reached?(seq: number): void;
   /** Resolves when there is room for another batch. */
   drained?(): Promise<void>;
+  /** There is no such run any more, and nothing more is delivered. */
+  gone?(): void;
   /** Reading the database failed. The next offer, hint or poll tries again. */
   failed?(error: unknown): void;
 }
@@ -56,6 +58,12 @@ export class Watcher {
   refresh(): void {
     this.unsure = true;
     this.catchUp();
+  }
+
+  gone(): void {
+    if (this.stopped) return;
+    this.stopped = true;
+    this.sink.gone?.();
   }
 
   stop(): void {

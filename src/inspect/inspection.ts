@@ -9,9 +9,15 @@ import { type Frame, RunFrames, versionFrom } from "./frames.js";
 /** Runs of one inspection. */
 export const MAX_ACTORS = 100;
 
+interface Head {
+  readonly seq: number;
+  readonly terminal: boolean;
+  readonly gone?: true;
+}
+
 export interface InspectionPorts {
   /** How far the run has come, now and later. May throw: too many follow runs. */
-  follow(runId: RunId, onHead: (head: { readonly seq: number; readonly terminal: boolean }) => void): { stop(): void };
+  follow(runId: RunId, onHead: (head: Head) => void): { stop(): void };
   /** The next audit rows after `seq`; empty: there are none. */
   events(runId: RunId, seq: number): Promise<readonly EventItem[]>;
   children(parents: readonly RunId[], known: readonly RunId[], limit: number): Promise<readonly InspectedRun[]>;
@@ -29,6 +35,8 @@ export interface Viewer {
   drained(): Promise<void>;
   /** Everything was sent, and nothing more will happen. */
   ended(): void;
+  /** There is no such run any more. */
+  gone(): void;
   failed(error: unknown): void;
 }
 
@@ -88,8 +96,9 @@ export class Inspection {
   }
 
   /** Also called where nothing is new: a parent may have made another child without a row. */
-  private reached(watched: Watched, { seq, terminal }: { readonly seq: number; readonly terminal: boolean }): void {
+  private reached(watched: Watched, { seq, terminal, gone }: Head): void {
     if (this.isOver) return;
+    if (gone) return this.gone();
     const isNew = seq > watched.head || (terminal && !watched.terminal);
     watched.head = Math.max(watched.head, seq);
     watched.terminal ||= terminal;
@@ -183,6 +192,11 @@ export class Inspection {
   private end(): void {
     this.stop();
     this.viewer.ended();
+  }
+
+  private gone(): void {
+    this.stop();
+    this.viewer.gone();
   }
 
   private fail(error: unknown): void {

@@ -37,9 +37,9 @@ iframe { flex: 1; width: 100%; border: 0; }
 /** The same for every run, so that its hash is. Frames go to the inspector's site alone, and only its word counts. */
 const SCRIPT = `
 const frame = document.getElementById("inspector");
-const site = new URL(frame.src).origin;
 const say = (text) => { document.getElementById("state").textContent = text; };
-const { run, instead } = document.body.dataset;
+const { run, ui, instead } = document.body.dataset;
+const site = new URL(ui).origin;
 const url = location.origin.replace(/^http/, "ws") + "/api/v1/sagas/" + run + "/inspect";
 let socket;
 addEventListener("message", ({ source, origin, data }) => {
@@ -56,6 +56,8 @@ setTimeout(() => {
   say("The inspector has not answered. See below what to do.");
   if (instead) location.replace(instead);
 }, ${PATIENCE_S * 1_000});
+// It is asked for now that its word is heard: it gives it once.
+frame.src = ui;
 `;
 
 const hashOf = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
@@ -82,10 +84,11 @@ function pageWith(ui: string, run: InspectedRun, instead: string | undefined): s
   const head = `<p id="state" role="status">Waiting for the inspector.${waiting}</p>
 <p>The inspector is a page of ${escaped(new URL(ui).origin)}. If it does not appear below, this browser cannot reach it: check the network, or set
 <code>SAGA_INSPECT_UI</code> to an inspector that it can reach. The run without it: ${linksOf(run, instead)}.</p>`;
-  const below = `<iframe id="inspector" title="Stately inspector" src="${escaped(ui)}" referrerpolicy="no-referrer"
+  const below = `<iframe id="inspector" title="Stately inspector" referrerpolicy="no-referrer"
  sandbox="allow-scripts allow-same-origin allow-popups allow-forms"></iframe>
 <script>${SCRIPT}</script>`;
-  return htmlOf(run, { data: instead ? ` data-instead="${instead}"` : "", head, below });
+  const data = ` data-ui="${escaped(ui)}"${instead ? ` data-instead="${instead}"` : ""}`;
+  return htmlOf(run, { data, head, below });
 }
 
 function pageWithout(run: InspectedRun, instead: string | undefined): string {

@@ -12,9 +12,13 @@ import {
   type RunId,
 } from "../../machines/index.js";
 import type { Logger } from "../log.js";
+import { Shares } from "../work/shares.js";
 import { type Metrics, sampleNames } from "./index.js";
 
-/** Workflows may write anything: the page must stay readable for Prometheus, and this process small. */
+/**
+ * Workflows may write anything: the page must stay readable for Prometheus, and this process small. Of names and of series a tenant has at most
+ * half, so that others find room.
+ */
 export interface WorkflowMetricLimits {
   readonly names: number;
   readonly seriesPerName: number;
@@ -68,42 +72,59 @@ export class WorkflowMetrics {
   private readonly families = new Map<string, Family>();
   /** The sample names of all families: another family with one of them would look like a part of the first. */
   private readonly sampleNames = new Set<string>();
-  private series = 0;
+  private readonly names: Shares;
+  private readonly series: Shares;
   private readonly loggedAt = new Map<DropReason, number>();
 
   constructor(
     private readonly metrics: Metrics,
     private readonly log: Logger,
     private readonly limits: WorkflowMetricLimits = WORKFLOW_METRIC_LIMITS,
-  ) {}
+  ) {
+    this.names = new Shares(limits.names);
+    this.series = new Shares(limits.series);
+  }
 
-  /** Never throws and never waits, like every commit listener. */
-  readonly onCommit = (runId: RunId, events: readonly Pick<AuditEvent, "type" | "metadata" | "at">[]): void => {
+  /** Never throws and never waits, like every commit listener. `tenant`: the run's, with which it shares what is bounded. */
+  readonly onCommit = (
+    runId: RunId,
+    events: readonly Pick<AuditEvent, "type" | "metadata" | "at">[],
+    tenant?: string,
+  ): void => {
     for (const { type, metadata, at } of events) {
       if (type !== "metric" || metadata?.dry_run === true) continue;
       const measurement = metadata && this.read(runId, metadata, at);
-      if (measurement) this.count(runId, measurement);
+      const reason = measurement && this.count(measurement, tenant);
+      if (reason !== undefined) this.drop(reason, runId);
     }
   };
 
-  private count(runId: RunId, measurement: Measurement): void {
-    const family = this.families.get(measurement.name) ?? this.openFamily(measurement);
-    if (typeof family === "string") return this.drop(family, runId);
-    if (family.kind !== measurement.kind) return this.drop("kind", runId);
-    const known = family.find(measurement.labels);
-    if (known) return family.add(known, measurement);
-    if (family.size >= this.limits.seriesPerName || this.series >= this.limits.series)
-      return this.drop("series", runId);
-    this.series++;
-    family.add(family.open(measurement.labels), measurement);
+  /** Why it is not counted. */
+  private count(measurement: Measurement, tenant: string | undefined): DropReason | undefined {
+    const family = this.families.get(measurement.name) ?? this.openFamily(measurement, tenant);
+    if (typeof family === "string") return family;
+    if (family.kind !== measurement.kind) return "kind";
+    const known = family.find(measurement.labels) ?? this.openSeries(family, measurement.labels, tenant);
+    if (!known) return "series";
+    family.add(known, measurement);
+    return undefined;
+  }
+
+  /** Undefined: there is no room. A place is never given back: a series stays as long as the process. */
+  private openSeries(family: Family, labels: Labels, tenant: string | undefined): Series | undefined {
+    const giveBack = family.places.take(tenant);
+    if (typeof giveBack === "string") return undefined;
+    if (typeof this.series.take(tenant) !== "string") return family.open(labels);
+    giveBack();
+    return undefined;
   }
 
   /** The clash comes first: a name that can never be shown takes nothing from those that can. */
-  private openFamily({ name, kind, at }: Measurement): Family | DropReason {
+  private openFamily({ name, kind, at }: Measurement, tenant: string | undefined): Family | DropReason {
     const names = sampleNames(name, kind);
     if (names.some((one) => this.sampleNames.has(one))) return "clash";
-    if (this.families.size >= this.limits.names) return "names";
-    const family = new Family(name, kind, at);
+    if (typeof this.names.take(tenant) === "string") return "names";
+    const family = new Family(name, kind, { openedAt: at, places: new Shares(this.limits.seriesPerName) });
     this.families.set(name, family);
     for (const one of names) this.sampleNames.add(one);
     // The library's registry accepts any object with these members, although its types ask for its own classes.
@@ -137,20 +158,22 @@ class Family {
   readonly help = "Emitted by workflows.";
   private readonly series = new Map<string, Series>();
   private measured = 0;
+  /** Epoch milliseconds of the first measurement: of two families that clash, the page of all nodes shows the older one. */
+  private readonly openedAt: number;
+  /** Of its series. */
+  readonly places: Shares;
 
   constructor(
     readonly name: string,
     readonly kind: Kind,
-    /** Epoch milliseconds of the first measurement: of two families that clash, the page of all nodes shows the older one. */
-    private readonly openedAt: number,
-  ) {}
+    { openedAt, places }: { readonly openedAt: number; readonly places: Shares },
+  ) {
+    this.openedAt = openedAt;
+    this.places = places;
+  }
 
   get type(): Kind {
     return this.kind;
-  }
-
-  get size(): number {
-    return this.series.size;
   }
 
   find(labels: Labels): Series | undefined {

@@ -1,17 +1,20 @@
 // The acts of an operator as commands to a run: what their names mean, and what their answers mean. Bodies are checked where they arrive, in
 // api/; what an act does to a run is decided in machines/decide.
 import type { Sql } from "postgres";
-import type {
-  Answer,
-  Json,
-  JsonObject,
-  OperatorAct,
-  OperatorActName,
-  RunCommand,
-  RunId,
+import {
+  type Answer,
+  isWithin,
+  type Json,
+  type JsonObject,
+  type OperatorAct,
+  type OperatorActName,
+  type RunCommand,
+  type RunId,
 } from "../../machines/index.js";
+import type { Reach } from "../access/index.js";
 import { badRequest } from "../errors.js";
 import { undoOrdinal } from "../store/lists/history.js";
+import { runOwner } from "../store/lists/run-owner.js";
 
 /** What the bodies of acts may have, once they are checked. */
 export interface ActBody {
@@ -29,6 +32,8 @@ export interface Acting {
   readonly body: ActBody;
   readonly sql: Sql;
   readonly actor: string;
+  /** Whose runs the actor may command. */
+  readonly reach: Reach;
 }
 
 type Builder = (acting: Acting) => OperatorAct | Promise<OperatorAct>;
@@ -55,9 +60,11 @@ export async function commandOf(name: OperatorActName, acting: Acting): Promise<
 }
 
 /** Clients count the undos of a run from 1; the run knows them by the ordinals of the store. */
-async function ordinalOf({ sql, runId, body: { ordinal: nth } }: Acting) {
+async function ordinalOf({ sql, runId, reach, body: { ordinal: nth } }: Acting) {
   if (nth === undefined) return {};
-  const ordinal = await undoOrdinal(sql, runId, nth);
+  // A run that is another's is answered for as one that does not exist, which has no undos.
+  const owner = await runOwner(sql, runId);
+  const ordinal = owner && isWithin(reach, owner) ? await undoOrdinal(sql, runId, nth) : undefined;
   if (ordinal === undefined) throw badRequest(`the undo list of the run has no entry ${nth}`);
   return { ordinal };
 }

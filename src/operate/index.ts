@@ -1,9 +1,11 @@
 // What a node does for operators, composed: reruns, and bulk jobs with the poll that drives them.
 import type { Sql } from "postgres";
+import type { SecurityLog } from "../access/index.js";
 import type { ShardId } from "../ids.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
 import type { RunStarter, Runs } from "../run/ports.js";
+import { Erasure } from "../store/upkeep/erasure.js";
 import { WorkLoop } from "../work/loop.js";
 import { BulkJobs } from "./bulk.js";
 import { Driver } from "./driver.js";
@@ -32,10 +34,14 @@ export interface OperateOptions {
   readonly upkeep: Sql;
   readonly log: Logger;
   readonly metrics: Pick<Metrics, "bulkActs">;
+  /** Absent: there is no access control. */
+  readonly security?: SecurityLog;
   readonly starter: RunStarter;
   readonly runs: Runs;
   readonly shards: () => readonly ShardId[];
   readonly shedding: () => boolean;
+  /** Whether runs owe events to RabbitMQ. */
+  readonly hasBroker: boolean;
   /** Acts of bulk jobs that this node carries out. */
   readonly perSecond: number;
 }
@@ -43,16 +49,19 @@ export interface OperateOptions {
 export class Operate {
   readonly reruns: Reruns;
   readonly bulk: BulkJobs;
+  readonly erasure: Erasure;
   readonly driver: Driver;
   private readonly loop: WorkLoop;
 
   constructor(options: OperateOptions) {
-    const { sql, upkeep, log, metrics, starter, runs, shards, shedding, perSecond } = options;
+    const { sql, upkeep, log, metrics, starter, runs, shards, shedding, perSecond, security, hasBroker } = options;
     this.reruns = new Reruns(sql, starter);
+    this.erasure = new Erasure(upkeep, { hasBroker });
+    const { reruns, erasure } = this;
     this.bulk = new BulkJobs({ sql, onCreated: () => this.loop.pollSoon() });
     this.driver = new Driver({
       ...{ sql: upkeep, log, metrics, shards, shedding, pace: new Pace(perSecond) },
-      act: (job, { runId }) => actOn({ sql, runs, reruns: this.reruns }, job, runId),
+      act: (job, { runId }) => actOn({ sql, runs, reruns, erasure, ...(security && { security }) }, job, runId),
     });
     const polls = { pauseMs: PAUSE_MS, round: () => this.driver.poll() };
     this.loop = new WorkLoop({ what: "bulk jobs", log, polls });

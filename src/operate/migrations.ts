@@ -3,19 +3,21 @@
 import type { Sql } from "postgres";
 import {
   decodeRun,
+  isWithin,
   type Json,
   type JsonObject,
-  type Published,
   type Reason,
   type RunId,
   type StoredRun,
   UnreadableRecord,
   versionFact,
 } from "../../machines/index.js";
-import type { Catalog } from "../catalog/catalog.js";
+import type { Reach } from "../access/index.js";
+import { type Catalog, isFor, type Published } from "../catalog/catalog.js";
 import { notFound, overloaded, SagaError } from "../errors.js";
 import { loadRun } from "../store/engine/load.js";
 import { movableRuns } from "../store/lists/movable-runs.js";
+import { isUsable } from "../store/owners.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 
 /** Different reasons in a report, and runs that are named for each. */
@@ -25,6 +27,8 @@ const NAMED_RUNS = 5;
 export interface Target {
   readonly version: number;
   readonly steps?: Readonly<Record<string, string>>;
+  /** Whose runs the asker may see. Others do not exist for it. */
+  readonly reach: Reach;
 }
 
 export interface MigrationsOptions {
@@ -59,9 +63,9 @@ export class Migrations {
   constructor(private readonly options: MigrationsOptions) {}
 
   /** All that is against it. Throws 404 if there is no such run or no such version. */
-  async check(look: Look, runId: RunId, { version, steps = {} }: Target): Promise<readonly Reason[]> {
+  async check(look: Look, runId: RunId, { version, steps = {}, reach }: Target): Promise<readonly Reason[]> {
     const stored = (await look((sql) => loadRun(sql, runId)))?.stored;
-    if (!stored) throw notFound(`there is no run ${runId}`);
+    if (!stored || !isWithin(reach, stored.identity)) throw notFound(`there is no run ${runId}`);
     const { workflowId, tenantId } = stored.identity;
     const target = await this.published(workflowId, version);
     if (!isFor(target, tenantId)) throw noSuchVersion(workflowId, version);
@@ -70,9 +74,13 @@ export class Migrations {
 
   /** Throws 404 if there is no such version. */
   async report(look: Look, asked: Target & { workflowId: string; fromVersion?: number; limit: number }) {
-    const { workflowId, version, steps = {}, limit } = asked;
+    const { workflowId, version, steps = {}, limit, reach } = asked;
+    const { tenants, workflows } = reach;
+    if (workflows?.match(workflowId) === false) throw noSuchVersion(workflowId, version);
     const target = await this.published(workflowId, version);
-    const runIds = await look((sql) => movableRuns(sql, { ...asked, limit: limit + 1 }));
+    const owners = [target.owner, target.program.tenantId];
+    if (!owners.every((owner) => isUsable(owner ?? null, tenants))) throw noSuchVersion(workflowId, version);
+    const runIds = await look((sql) => movableRuns(sql, { ...asked, tenants, limit: limit + 1 }));
     const tally = new Tally();
     for (const runId of runIds.slice(0, limit)) {
       const stored = (await look((sql) => loadRun(sql, runId)))?.stored;
@@ -152,11 +160,6 @@ class Tally {
       ...(leftOff > 0 && { left_off: leftOff }),
     };
   }
-}
-
-/** A version without an owner serves every tenant, as for a start. */
-function isFor({ program: { tenantId: owner } }: Published, tenantId: string | undefined): boolean {
-  return owner === undefined || owner === tenantId;
 }
 
 function isOver(state: string): boolean {

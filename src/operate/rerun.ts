@@ -1,6 +1,7 @@
 // Starts a run again: a new run of the same workflow, with the inputs of the first unless others are given. The first run is only read.
 import type { Sql } from "postgres";
-import type { JsonObject, RunId } from "../../machines/index.js";
+import { isWithin, type JsonObject, type RunId } from "../../machines/index.js";
+import type { Reach } from "../access/index.js";
 import { conflict, notFound, SagaError } from "../errors.js";
 import type { RunStarter, StartAnswer, StartRequest } from "../run/ports.js";
 import { type FirstRun, firstRun } from "../store/lists/reruns.js";
@@ -16,6 +17,8 @@ export interface RerunOptions {
   /** The id of the new run. A repeat with the same id and the same changes gets the first answer. */
   readonly runId: RunId;
   readonly actor: string;
+  /** Whose runs the actor may start again. Others do not exist for it. */
+  readonly reach: Reach;
 }
 
 export class Reruns {
@@ -26,11 +29,12 @@ export class Reruns {
 
   /** Throws 404 if there is no such run, 409 if it cannot be started again, and what a start throws. */
   async rerun(runId: RunId, changes: RerunChanges, options: RerunOptions): Promise<StartAnswer> {
+    const { reach, ...made } = options;
     const first = await firstRun(this.sql, runId);
-    if (!first) throw notFound(`there is no run ${runId}`);
+    if (!first || !isWithin(reach, ownerOf(first))) throw notFound(`there is no run ${runId}`);
     const refusal = refusalOf(first);
     if (refusal !== undefined) throw conflict(refusal);
-    return this.start(requestOf(first, changes, { ...options, rerunOf: runId }));
+    return this.start(requestOf(first, changes, { ...made, rerunOf: runId }));
   }
 
   /** Only a repeat has the id of a run that exists. */
@@ -43,6 +47,8 @@ export class Reruns {
     }
   }
 }
+
+const ownerOf = ({ tenantId, workflowId }: FirstRun) => ({ tenantId: tenantId ?? undefined, workflowId });
 
 const OTHER_BODY = "the idempotency key was used with another body";
 
@@ -57,7 +63,7 @@ function refusalOf({ parentRunId, ended, state, identity }: FirstRun): string | 
 function requestOf(
   { workflowId, tenantId, businessKey, inputs, identity }: FirstRun,
   changes: RerunChanges,
-  options: RerunOptions & { readonly rerunOf: RunId },
+  options: Omit<RerunOptions, "reach"> & { readonly rerunOf: RunId },
 ): StartRequest {
   return {
     workflowId,

@@ -2,10 +2,12 @@
 // recorded answer.
 import type { Sql } from "postgres";
 import { asRunId, firstCharacters, type JsonObject, type RunCommand, type RunId } from "../../machines/index.js";
+import { type Reach, reachOfPlain, type SecurityLog } from "../access/index.js";
 import { SagaError } from "../errors.js";
 import { derivedUuid, shardOf } from "../ids.js";
 import type { Runs } from "../run/ports.js";
 import type { Outcome, RunningJob } from "../store/lists/bulk-jobs.js";
+import type { Erasure } from "../store/upkeep/erasure.js";
 import { commandOf, isOperatorAct, isUnchanged, refusalIn } from "./acts.js";
 import type { RerunChanges, Reruns } from "./rerun.js";
 
@@ -15,9 +17,12 @@ export interface TargetActOptions {
   readonly sql: Sql;
   readonly runs: Runs;
   readonly reruns: Pick<Reruns, "rerun">;
+  readonly erasure: Pick<Erasure, "erase">;
+  /** Absent: there is no access control. */
+  readonly security?: Pick<SecurityLog, "jobDid">;
 }
 
-type Job = Pick<RunningJob, "id" | "action" | "params" | "actor">;
+type Job = Pick<RunningJob, "id" | "action" | "params" | "actor" | "reach">;
 
 /** The id of the command to a target. A storage format: it must never change. */
 export function targetCommandId(jobId: string, runId: RunId): string {
@@ -42,16 +47,27 @@ export async function actOn(options: TargetActOptions, job: Job, runId: RunId): 
 
 const refusedFor = (reason: string): Outcome => ({ message: firstCharacters(reason, MAX_MESSAGE) });
 
-async function outcomeOf({ sql, runs, reruns }: TargetActOptions, job: Job, runId: RunId): Promise<Outcome> {
+async function outcomeOf(options: TargetActOptions, job: Job, runId: RunId): Promise<Outcome> {
+  const { sql, runs, reruns } = options;
+  const { actor } = job;
+  const reach = reachOfPlain(job.reach);
   if (job.action === "rerun") {
-    await reruns.rerun(runId, job.params as RerunChanges, { runId: targetRunId(job.id, runId), actor: job.actor });
+    await reruns.rerun(runId, job.params as RerunChanges, { runId: targetRunId(job.id, runId), actor, reach });
     return {};
   }
+  if (job.action === "erase") return eraseFor(options, job, runId);
   const id = targetCommandId(job.id, runId);
-  const command = await commandFor(job, runId, { sql, id });
-  const answer = await runs.command(runId, command, { id });
+  const command = await commandFor(job, runId, { sql, id, reach });
+  const answer = await runs.command(runId, command, { id, reach });
   const refusal = refusalIn(answer, command);
   return refusal === undefined ? { unchanged: isUnchanged(answer) } : refusedFor(refusal);
+}
+
+async function eraseFor({ erasure, security }: TargetActOptions, job: Job, runId: RunId): Promise<Outcome> {
+  const { id: bulkId, actor } = job;
+  const onGone = () => security?.jobDid("run erased", actor, { run_id: runId, bulk: bulkId });
+  const erased = await erasure.erase(runId, { actor, reach: reachOfPlain(job.reach), bulkId, onGone });
+  return erased.bulkId === bulkId ? {} : refusedFor("the run had been erased before");
 }
 
 interface SignalParams {
@@ -66,9 +82,9 @@ interface CancelParams {
 async function commandFor(
   { action, params, actor }: Job,
   runId: RunId,
-  { sql, id }: { readonly sql: Sql; readonly id: string },
+  { sql, id, reach }: { readonly sql: Sql; readonly id: string; readonly reach: Reach },
 ): Promise<RunCommand> {
-  if (isOperatorAct(action)) return commandOf(action, { runId, body: params, sql, actor });
+  if (isOperatorAct(action)) return commandOf(action, { runId, body: params, sql, actor, reach });
   if (action === "signal") {
     const { signal_name: name, payload = {} } = params as unknown as SignalParams;
     return { type: "signal", id, name, payload, actor };

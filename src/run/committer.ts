@@ -35,7 +35,7 @@ export interface CommitterOptions {
   /** Called after a commit that owes events to RabbitMQ. Never throws and never waits. */
   readonly onOutgoing?: () => void;
   /** Called with the key of a commit whose statement is made alone. Of many together, each is named by its decision only. */
-  readonly deciding?: (key: string) => void;
+  readonly onAlone?: (key: string) => void;
   /**
    * Statements in flight at once. Two keep Postgres busy while the next group is built; more only split the groups. The second is sent
    * for OVERLAPPING_RUNS or more, or if the first one takes long.
@@ -173,7 +173,7 @@ export class Committer {
     const { sql, metrics } = this.options;
     const runs = group.map(({ encoded }) => encoded);
     const [only] = group;
-    if (only && group.length === 1) this.options.deciding?.(only.key);
+    if (only && group.length === 1) this.options.onAlone?.(only.key);
     const stopTimer = metrics.commitSeconds.startTimer();
     try {
       const won = await retryTransient(() => commitRuns(sql, runs));

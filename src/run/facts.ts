@@ -10,13 +10,14 @@ import {
   type Need,
   type RunIdentity,
   type RunLimits,
+  ruleFor,
   type Schemas,
   startKey,
   type VersionFact,
   versionFact,
   type WorkflowFact,
 } from "../../machines/index.js";
-import type { Catalog } from "../catalog/catalog.js";
+import { type Catalog, isFor } from "../catalog/catalog.js";
 import type { Clock } from "../clock.js";
 import { derivedUuid, shardOf } from "../ids.js";
 import { scanEvents } from "../store/engine/event-scan.js";
@@ -34,6 +35,7 @@ import {
 } from "../store/engine/family.js";
 import { UndoReads } from "../store/engine/load.js";
 import { replacedSchema } from "../store/lists/registry.js";
+import { tenantsOfRun } from "../store/owners.js";
 import type { LoadedRun } from "./loaded-run.js";
 
 /** A character of an output takes at most this many bytes in the store. */
@@ -48,6 +50,8 @@ export interface FactOptions {
   readonly schemas: Pick<Schemas, "conforms">;
   readonly licences: { licensed(tenantId: string | undefined, group: string): boolean };
   readonly limits: RunLimits;
+  /** An event of no tenant is for runs of no tenant only. Absent: it is for every run. */
+  readonly tenantsApart?: boolean;
 }
 
 export class FactSource {
@@ -66,12 +70,12 @@ export class FactSource {
     this.lookups = {
       limits,
       uuid: (runId, seed) => derivedUuid(seed, shardOf(runId)),
-      action: (service, name, version): ActionFact | undefined => {
-        const found = catalog.action(service, name, version);
+      action: (service, name, version, tenantId): ActionFact | undefined => {
+        const found = catalog.action(service, name, version, tenantsOfRun(tenantId));
         this.missedAction ||= found === undefined;
         return found;
       },
-      rule: (ruleId) => catalog.rule(ruleId),
+      rule: (ruleId, tenantId) => ruleFor(tenantId, catalog.rule(ruleId, tenantsOfRun(tenantId))),
       licensed: (tenantId, group) => licences.licensed(tenantId, group),
       conforms: (schema, value, options) => schemas.conforms(schema, value, options),
     };
@@ -95,12 +99,12 @@ export class FactSource {
   /** Reads a fact that a decision needs before it can be taken. `loaded` keeps what is read of the run's undo list, and of a version. */
   async read(run: RunIdentity, need: Need, loaded: Reading): Promise<Fetched> {
     const { owedUndos: owed } = loaded;
-    const { sql, limits } = this.options;
+    const { sql, limits, tenantsApart } = this.options;
     switch (need.kind) {
       case "signal":
         return { signal: await signalFor(sql, run, need.name) };
       case "events":
-        return { events: await scanEvents(sql, run, need) };
+        return { events: await scanEvents(sql, run, need, { tenantsApart }) };
       case "moment":
         return { moment: await presentMoment(sql) };
       case "undo":
@@ -137,7 +141,7 @@ export class FactSource {
     { workflowId, version }: Extract<Need, { kind: "workflow" }>,
   ): Promise<WorkflowFact | null> {
     const found = await this.options.catalog.published(workflowId, version);
-    if (!found || (found.program.tenantId !== undefined && found.program.tenantId !== tenantId)) return null;
+    if (!found || !isFor(found, tenantId)) return null;
     const { program, definitionId } = found;
     return {
       workflowId,
@@ -156,7 +160,7 @@ export class FactSource {
     loaded: Reading,
   ): Promise<VersionFact | null> {
     const found = await this.options.catalog.published(workflowId, version);
-    if (!found || (found.program.tenantId !== undefined && found.program.tenantId !== tenantId)) return null;
+    if (!found || !isFor(found, tenantId)) return null;
     loaded.next = found.program;
     return versionFact(loaded.program, found);
   }

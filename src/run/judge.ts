@@ -1,6 +1,7 @@
 // Suspects as the runtime sees them: what may have ended a process is tried before it is decided on here (law 7). These are the ports that
 // src/trial fills. The runtime asks them, and does not know how a trial is held.
 import type { Answer, QuarantineProof, RunCommand, RunId } from "../../machines/index.js";
+import { EVERYTHING, type PlainReach } from "../access/index.js";
 import type { DueTable } from "../store/engine/poll.js";
 import type { StartRequest } from "./ports.js";
 
@@ -12,6 +13,8 @@ export interface SuspectRun {
   readonly command: RunCommand;
   /** The id of the command, if it has one. */
   readonly id?: string;
+  /** Whose runs its sender may command. */
+  readonly reach: PlainReach;
 }
 
 export interface SuspectStart {
@@ -69,6 +72,6 @@ export async function canQuarantine(
   proof: QuarantineProof,
   row: SuspectRow,
 ): Promise<boolean> {
-  const { kind } = await judge.verdictOn({ runId, command: { type: "quarantine", proof } }, row);
+  const { kind } = await judge.verdictOn({ runId, command: { type: "quarantine", proof }, reach: EVERYTHING }, row);
   return kind === "lived";
 }

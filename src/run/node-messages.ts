@@ -10,6 +10,7 @@ import {
   type RunId,
   type Send,
 } from "../../machines/index.js";
+import { type PlainReach, readPlainReach } from "../access/index.js";
 import type { Protocol } from "../bus/protocol.js";
 import { type ErrorCode, SagaError } from "../errors.js";
 
@@ -21,6 +22,8 @@ export interface CommandAsk {
   readonly keep?: boolean;
   readonly request_hash?: string;
   readonly command: RunCommand;
+  /** Whose runs the sender of the command may command. An ask without it is not understood, and the asking node carries the command out. */
+  readonly reach: PlainReach;
 }
 
 /** Asks a node to read its catalog again, after a publish or a registration. */
@@ -50,16 +53,17 @@ export interface RefusedCommand {
 
 export const runProtocol: Protocol<RunAsk, RunTell> = { ask: decodeAsk, tell: decodeTell };
 
-function decodeAsk({ kind, run_id, id, keep, request_hash, command }: JsonObject): RunAsk | undefined {
+function decodeAsk({ kind, run_id, id, keep, request_hash, command, reach: asked }: JsonObject): RunAsk | undefined {
   if (kind === "catalog") return { kind };
   const runId = parseRunId(run_id);
-  if (kind !== "command" || runId === undefined || !isCommand(command)) return undefined;
+  const reach = readPlainReach(asked);
+  if (kind !== "command" || runId === undefined || !isCommand(command) || !reach) return undefined;
   if (id !== undefined && typeof id !== "string") return undefined;
   const identity = {
     ...(id !== undefined && { id }),
     ...(typeof request_hash === "string" && { request_hash }),
   };
-  return { kind, run_id: runId, keep: keep === true, command, ...identity };
+  return { kind, run_id: runId, keep: keep === true, command, reach, ...identity };
 }
 
 function decodeTell({ kind, run_id, effects }: JsonObject): RunTell | undefined {

@@ -3,6 +3,7 @@
 
 import type { Sql } from "postgres";
 import { asDispatchId, type QuarantineProof, type RunCommand, type RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../access/index.js";
 import { SagaError, Unreadable } from "../errors.js";
 import type { ShardId } from "../ids.js";
 import type { Logger } from "../log.js";
@@ -32,7 +33,7 @@ export interface PollerOptions {
   readonly runtime: Pick<Runtime, "command" | "advanceFailed"> & {
     readonly residents: Pick<Residents, "movesLeasedWake">;
   };
-  readonly dispatcher: Pick<Dispatcher, "holds">;
+  readonly dispatcher: Pick<Dispatcher, "holds" | "waitsWithoutTenant">;
   /** Suspects are tried there before they come to this node's runtime. */
   readonly trials: Judge;
   /** The gate of the runtime. Absent: it has none. */
@@ -135,7 +136,7 @@ export class Poller {
 
   /** Many tries are a suspicion, never a verdict (law 7): the suspect's decision is taken in a trial first. */
   private async unlessGuilty(
-    suspect: SuspectRun,
+    suspect: Omit<SuspectRun, "reach">,
     tries: number,
     row: SuspectRow,
     deliver: (about: { tried: boolean }) => Promise<WorkEnd>,
@@ -143,7 +144,7 @@ export class Poller {
     // The take that brought the row here is one of the tries. What a node has died of is tried at the gate, which counts the deaths of its
     // trials once, whichever way its commands come.
     if (tries - 1 <= UNSUSPECTED_TRIES || this.options.gate?.isSuspect(suspect.runId)) return deliver({ tried: false });
-    const verdict = await this.options.trials.verdictOn(suspect, row);
+    const verdict = await this.options.trials.verdictOn({ ...suspect, reach: EVERYTHING }, row);
     if (verdict.kind === "lived") return deliver({ tried: true });
     if (verdict.kind === "unreadable") this.leftToOthers(suspect.runId);
     return verdict.kind === "guilty" ? this.quarantine(suspect.runId, verdict.proof, row) : "spared";
@@ -166,7 +167,7 @@ export class Poller {
       this.options.log.warn({ runId, reason }, "run not readable by this node, left to others");
   }
 
-  /** A webhook goes to its courier. A dispatch that this node has needs nothing; for any other, the run repeats its effects. */
+  /** A webhook goes to its courier. A dispatch that this node has needs nothing, unless it may have got a tenant; for any other, the run repeats its effects. */
   private async effect({ id, run_id: runId, kind }: DueEffect): Promise<WorkEnd> {
     const { dispatcher, couriers } = this.options;
     if (kind !== "action") {
@@ -174,10 +175,13 @@ export class Poller {
       return "done";
     }
     const dispatchId = asDispatchId(id);
-    if (dispatcher.holds(dispatchId)) return "held";
+    const isHeld = dispatcher.holds(dispatchId);
+    if (isHeld && !dispatcher.waitsWithoutTenant(dispatchId)) return "held";
     const end = await this.deliver(runId, { type: "carry", dispatchId });
     // The dispatcher did not take it: it was resolved and its row is gone, or there is no room for it now.
-    return end === "done" && !dispatcher.holds(dispatchId) ? "retry" : end;
+    if (end !== "done") return end;
+    if (!dispatcher.holds(dispatchId)) return "retry";
+    return isHeld ? "held" : "done";
   }
 
   private async deliver(
@@ -187,7 +191,7 @@ export class Poller {
   ): Promise<WorkEnd> {
     const { runtime } = this.options;
     try {
-      await runtime.command(runId, command, about);
+      await runtime.command(runId, command, { ...about, reach: EVERYTHING });
       this.unreadable.forget(runId);
       return "done";
     } catch (error) {

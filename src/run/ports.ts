@@ -11,6 +11,7 @@ import type {
   RunContext,
   RunId,
 } from "../../machines/index.js";
+import type { Reach } from "../access/index.js";
 
 export interface StartRequest {
   readonly workflowId: string;
@@ -58,10 +59,12 @@ export interface Runs {
    * Resolves with the answer of the committed transition (law 6). Throws SagaError: 404 no such run, 503 the outcome is not known
    * in time (send the command again with the same id).
    */
-  command<C extends RunCommand>(runId: RunId, command: C, options?: CommandOptions): Promise<AnswerTo<C>>;
+  command<C extends RunCommand>(runId: RunId, command: C, options: CommandOptions): Promise<AnswerTo<C>>;
 }
 
 export interface CommandOptions {
+  /** Whose runs its sender may command. A run outside is answered as one that does not exist, and stays as it is. */
+  readonly reach: Reach;
   /** A uuid fixed before the first try; generated if absent. */
   readonly id?: string;
   /** Keep the recorded answer as long as the run, because a client holds the id (an idempotency key). */
@@ -72,13 +75,14 @@ export interface CommandOptions {
 
 /**
  * Carries dispatches to workers. Its methods never throw and never wait. It reports to the run through `Runs.command`:
- * `offer` when credit comes free for a queued call; `result`, `failure` and `heartbeat` when a worker answers.
+ * `offer` when credit comes free for a queued call; `result`, `failure` and `heartbeat` when a worker answers. `tenantId` is the run's: with
+ * access on, workers serve the runs of their tenants only.
  */
 export interface Dispatcher {
   /** Reserves a worker's credit for this dispatch, if a worker has some now. The credit is held until `resolved`. */
-  reserve(dispatchId: DispatchId, call: ActionCall): { readonly workerId?: string } | undefined;
+  reserve(dispatchId: DispatchId, call: ActionCall, tenantId?: string): { readonly workerId?: string } | undefined;
   /** Waits for credit on behalf of the run, then sends the run an `offer`. A repeat changes nothing. */
-  enqueue(runId: RunId, dispatchId: DispatchId, call: ActionCall): void;
+  enqueue(runId: RunId, dispatchId: DispatchId, call: ActionCall, tenantId?: string): void;
   /** Hands over a committed dispatch, again and unchanged if the stream is lost, until `resolved` or its deadline. A repeat changes nothing. */
   send(dispatch: Dispatch): void;
   cancel(dispatchId: DispatchId, reason: string): void;
@@ -86,6 +90,11 @@ export interface Dispatcher {
   resolved(dispatchId: DispatchId): void;
   /** Whether this node has it (queued, reserved, in flight). If not, the poll of wakes (over gRPC) or of the outbox has the run `carry` it. */
   holds(dispatchId: DispatchId): boolean;
+  /**
+   * Whether its call is queued as one of no tenant, with access on. The run may have been given to a tenant since (adoption.ts): when it carries the
+   * dispatch, the call is queued as its tenant's.
+   */
+  waitsWithoutTenant(dispatchId: DispatchId): boolean;
 }
 
 /** Delivers outbox rows of its kind to the outside, at least once. Its methods never throw and never wait. */

@@ -3,10 +3,12 @@
 // unknown, the actor is discarded and the command replayed on the stored state (law 2).
 
 import {
+  type Absent,
   type Answer,
   COMMAND_KINDS,
   type CommittedEvent,
   confirmation,
+  confirmed,
   type Decision,
   type DispatchId,
   decide,
@@ -14,6 +16,7 @@ import {
   isReady,
   isRefusal,
   isTerminal,
+  isWithin,
   type Need,
   namesItsDispatch,
   owesLook,
@@ -27,6 +30,7 @@ import {
   type UnitHost,
   wakeAt,
 } from "../../machines/index.js";
+import { EVERYTHING, type Reach } from "../access/index.js";
 import type { Clock } from "../clock.js";
 import { conflict, internal, notFound, overloaded } from "../errors.js";
 import { uuidv7 } from "../ids.js";
@@ -45,6 +49,8 @@ import type { Start } from "./starter.js";
 
 /** A command on its way to a run, with the callbacks that answer its caller. */
 export interface QueuedCommand extends ReceivedCommand {
+  /** Whose runs its sender may command: for it, others do not exist. */
+  readonly reach: Reach;
   /** The poll has leased the run's wake row for it. The next commit gives the row its due time, and no tries. */
   readonly wakeLeased?: boolean;
   /** Whether the run's last commit has won was not known: a dispatch that it owes may be with no node. */
@@ -90,7 +96,7 @@ export interface ResidentHost {
   /** False: no timers. */
   readonly hints: boolean;
   /** A node died a moment ago, possibly because of one of its runs: a command is made durable before the run steps on. */
-  readonly recentNodeLoss: boolean;
+  readonly hasLostNode: boolean;
   isMine(runId: RunId): boolean;
   /** Undefined: there is no such run. */
   load(runId: RunId): Promise<LoadedRun | undefined>;
@@ -113,21 +119,24 @@ const STEPPING_MS = 5;
 const TIMER_HORIZON_MS = 60_000;
 
 type Decided = Extract<Decision, { answer: Answer }>;
+type Asked = Pick<QueuedCommand, "command" | "reach">;
 
-interface Taken {
-  readonly decision: Decision;
+interface Turn {
+  readonly decision: Decision | Absent;
   /** It asked for an action that this node does not know. */
   readonly missedAction: boolean;
 }
 
 /** A unit that grows, and what is given back if its commit is lost. */
-interface Growing {
+interface GrowingCommit {
   readonly loaded: LoadedRun;
   readonly unit: Unit;
   /** Dispatches that a worker's credit was reserved for. */
   readonly reserved: DispatchId[];
   /** Queued commands that share its commit: the ends of children that waited in the mailbox. */
   readonly childEnds: QueuedCommand[];
+  /** That of the command: its commit loses if the run is outside. */
+  readonly reach: Reach;
 }
 
 export class Resident {
@@ -185,6 +194,8 @@ export class Resident {
       if (queued.afterUnknown) await this.resendDispatch();
       return answer;
     } catch (error) {
+      // For all others the run is as it was.
+      if (error instanceof OutOfReach) throw noSuchRun(this.runId);
       this.discard();
       throw error;
     }
@@ -212,11 +223,18 @@ export class Resident {
   }
 
   /** A replay asks first: the try before it, or another node, may have committed the command already. */
-  private async recordedAnswer({ id, requestHash: hash }: QueuedCommand): Promise<Answer | undefined> {
-    const recorded = id === undefined ? undefined : await this.host.recordedAnswer(this.runId, id);
+  private async recordedAnswer({ id, requestHash: hash, reach }: QueuedCommand): Promise<Answer | undefined> {
+    // What others were answered is not told to one for whom there is no run.
+    if (id === undefined || !(await this.isWithin(reach))) return undefined;
+    const recorded = await this.host.recordedAnswer(this.runId, id);
     const { requestHash: first = hash } = recorded ?? {};
     if (hash !== undefined && first !== hash) throw conflict("the idempotency key was used with another body");
     return recorded?.answer;
+  }
+
+  private async isWithin(reach: Reach): Promise<boolean> {
+    if (reach.tenants === "*" && !reach.workflows) return true;
+    return isWithin(reach, (this.loaded ?? (await this.load())).actor.context.run);
   }
 
   /** A commit of unknown outcome may owe a dispatch that was never handed over: the run asks for it again. */
@@ -237,12 +255,12 @@ export class Resident {
     const { wait } = context;
     if (!owesLook(context) || !wait || !("dispatchId" in wait) || this.host.dispatcher.holds(wait.dispatchId)) return;
     const carry: RunCommand = { type: "carry", dispatchId: wait.dispatchId };
-    await this.untilCommitted({ command: carry, keep: false, resolve: () => {}, reject: () => {} });
+    await this.untilCommitted({ command: carry, reach: EVERYTHING, keep: false, resolve: () => {}, reject: () => {} });
   }
 
   private async load(): Promise<LoadedRun> {
     const loaded = await this.host.load(this.runId);
-    if (!loaded) throw notFound(`there is no run ${this.runId}`);
+    if (!loaded) throw noSuchRun(this.runId);
     this.loaded = loaded;
     this.justLoaded = true;
     return loaded;
@@ -250,11 +268,12 @@ export class Resident {
 
   /** One try of a command. Undefined: its commit was lost, and nothing has happened. */
   private async attempt(loaded: LoadedRun, queued: QueuedCommand, first: boolean): Promise<Answer | undefined> {
-    const decided = this.decide(loaded, queued.command);
+    const decided = this.decide(loaded, queued);
     const decision = decided instanceof Promise ? await decided : decided;
     this.host.lastWords?.say(this.runId);
+    if ("absent" in decision) return this.deny(loaded);
     if (decision.transitions.length === 0) return this.confirm(loaded, queued, decision);
-    const growing = this.newUnit(loaded);
+    const growing = this.newUnit(loaded, queued.reach);
     const { unit } = growing;
     this.apply(growing, decision);
     unit.recordAnswer(queued, decision.answer);
@@ -281,7 +300,7 @@ export class Resident {
    */
   private async begin(loaded: LoadedRun, start: Start): Promise<Begun> {
     this.suspect = start.key;
-    const growing = this.newUnit(loaded);
+    const growing = this.newUnit(loaded, EVERYTHING);
     let begun: Begun = "alone";
     try {
       const commit = await this.firstSteps(growing);
@@ -304,23 +323,25 @@ export class Resident {
   }
 
   /** Undefined: the run cannot take a step yet. */
-  private async firstSteps(growing: Growing): Promise<RunCommit | undefined> {
-    const decided = this.decide(growing.loaded, { type: "advance" });
+  private async firstSteps(growing: GrowingCommit): Promise<RunCommit | undefined> {
+    const decided = this.decide(growing.loaded, { command: { type: "advance" }, reach: growing.reach });
     const decision = decided instanceof Promise ? await decided : decided;
     this.host.lastWords?.say(this.suspect);
-    if (decision.transitions.length === 0) return undefined;
+    if ("absent" in decision || decision.transitions.length === 0) return undefined;
     this.apply(growing, decision);
     await this.stepOn(growing, false);
     return this.commitOf(growing);
   }
 
-  private newUnit(loaded: LoadedRun): Growing {
-    return { loaded, unit: new Unit(loaded, this.host.units), reserved: [], childEnds: [] };
+  private newUnit(loaded: LoadedRun, reach: Reach): GrowingCommit {
+    return { loaded, unit: new Unit(loaded, this.host.units), reserved: [], childEnds: [], reach };
   }
 
-  private commitOf({ loaded, unit }: Growing): RunCommit {
+  private commitOf({ loaded, unit, reach }: GrowingCommit): RunCommit {
+    // Another run may have decided since this one's last step.
+    this.host.lastWords?.say(this.suspect);
     const { revision, fence, wake, actor } = loaded;
-    return unit.toCommit({ context: actor.context, revision, fence, wake }, this.host.clock.now());
+    return unit.toCommit({ context: actor.context, revision, fence, wake, reach }, this.host.clock.now());
   }
 
   private async submit(loaded: LoadedRun, commit: RunCommit, key?: string): Promise<boolean> {
@@ -334,19 +355,19 @@ export class Resident {
   }
 
   /** At once where the event loop is free and no fact has to be read, as it mostly is: then nothing comes between a decision and its unit. */
-  private decide(loaded: LoadedRun, command: RunCommand): Decided | Promise<Decided> {
-    if (!this.host.scheduler.isFree) return this.decideInTurns(loaded, command);
-    const taken = this.takeTurn(loaded, command);
-    return decidedBy(taken) ?? this.decideInTurns(loaded, command, taken);
+  private decide(loaded: LoadedRun, asked: Asked): Decided | Absent | Promise<Decided | Absent> {
+    if (!this.host.scheduler.isFree) return this.decideInTurns(loaded, asked);
+    const taken = this.takeTurn(loaded, asked);
+    return decidedBy(taken) ?? this.decideInTurns(loaded, asked, taken);
   }
 
-  private async decideInTurns(loaded: LoadedRun, command: RunCommand, first?: Taken): Promise<Decided> {
+  private async decideInTurns(loaded: LoadedRun, asked: Asked, first?: Turn): Promise<Decided | Absent> {
     const { facts: source, scheduler } = this.host;
     const { run } = loaded.actor.context;
     let fetched: Fetched = {};
     let taken = first;
     for (let refreshed = false; ; ) {
-      taken ??= await scheduler.compute(run.workflowId, () => this.takeTurn(loaded, command, fetched));
+      taken ??= await scheduler.compute(run.workflowId, () => this.takeTurn(loaded, asked, fetched));
       const { decision, missedAction } = taken;
       if (missedAction && !refreshed) {
         // Perhaps it was registered on another node a moment ago: only an action that the store does not know is an error.
@@ -358,9 +379,9 @@ export class Resident {
     }
   }
 
-  private takeTurn(loaded: LoadedRun, command: RunCommand, fetched?: Fetched): Taken {
+  private takeTurn(loaded: LoadedRun, asked: Asked, fetched?: Fetched): Turn {
     this.beginTurn();
-    return this.decideNow(loaded, command, fetched);
+    return this.decideNow(loaded, asked, fetched);
   }
 
   private beginTurn(): void {
@@ -368,11 +389,12 @@ export class Resident {
     this.turnBegan = performance.now();
   }
 
-  private decideNow(loaded: LoadedRun, command: RunCommand, fetched: Fetched = {}): Taken {
+  private decideNow(loaded: LoadedRun, { command, reach }: Asked, fetched: Fetched = {}): Turn {
     const { program, actor, lastEventAt, owedUndos } = loaded;
-    const { facts } = this.host;
-    const decision = decide(program, actor.context, command, facts.current(lastEventAt, owedUndos.facts, fetched));
-    return { decision, missedAction: facts.missedAction };
+    const { facts: source } = this.host;
+    const facts = source.current(lastEventAt, owedUndos.facts, fetched);
+    const decision = decide(program, actor.context, command, facts, reach);
+    return { decision, missedAction: source.missedAction };
   }
 
   /**
@@ -380,7 +402,7 @@ export class Resident {
    * a node loss such a command is committed before the run steps on.
    */
   private mayStepOn({ id }: QueuedCommand): boolean {
-    return !(this.justLoaded && this.host.recentNodeLoss && id !== undefined);
+    return !(this.justLoaded && this.host.hasLostNode && id !== undefined);
   }
 
   /**
@@ -388,7 +410,7 @@ export class Resident {
    * theirs. The ends of children that wait in the mailbox join: many children end together, and a large foreach depends on one commit
    * for all of them. A replay goes without them, because an end that is recorded already would lose the commit each time.
    */
-  private async stepOn(growing: Growing, withChildEnds: boolean): Promise<void> {
+  private async stepOn(growing: GrowingCommit, withChildEnds: boolean): Promise<void> {
     const { loaded, unit } = growing;
     const { stepsPerCommit } = this.host;
     while (unit.transitions < stepsPerCommit && !unit.createsKeyedRun && this.turnLasts) {
@@ -406,10 +428,10 @@ export class Resident {
   }
 
   /** Adds the next command, if it is the end of a child and can be decided at once. */
-  private addChildEnd(growing: Growing): boolean {
+  private addChildEnd(growing: GrowingCommit): boolean {
     const { loaded, unit, childEnds } = growing;
     const { next } = this.mailbox;
-    if (next?.command.type !== "child" || unit.hasAnswerOf(next)) return false;
+    if (next?.command.type !== "child" || next.reach.tenants !== "*" || unit.hasAnswerOf(next)) return false;
     const { decision } = this.decideAtOnce(loaded, next.command);
     if (!decision) return false;
     this.mailbox.removeNext();
@@ -420,7 +442,7 @@ export class Resident {
   }
 
   /** Adds the run's own next step, or the offer of a free worker. A need: with that fact, the first undo shares the failure's commit. */
-  private addStep(growing: Growing): boolean | Need {
+  private addStep(growing: GrowingCommit): boolean | Need {
     const { loaded, unit, reserved } = growing;
     const { context } = loaded.actor;
     const offer = isReady(context) ? undefined : this.offerFor(context);
@@ -433,21 +455,21 @@ export class Resident {
   }
 
   /** For a queued run: the offer of a worker that is free right now. Reserves the worker's credit. */
-  private offerFor({ wait, call, quarantined }: RunContext): Extract<RunCommand, { type: "offer" }> | undefined {
+  private offerFor({ run, wait, call, quarantined }: RunContext): Extract<RunCommand, { type: "offer" }> | undefined {
     if (wait?.kind !== "queued" || !call || quarantined || !this.host.isMine(this.runId)) return undefined;
-    const reservation = this.host.dispatcher.reserve(wait.dispatchId, call);
+    const reservation = this.host.dispatcher.reserve(wait.dispatchId, call, run.tenantId);
     return reservation && { type: "offer", dispatchId: wait.dispatchId, workerId: reservation.workerId };
   }
 
   /** Neither a decision nor a need: nothing changes. Most needs are read after the commit: the rows may be the commit's own. */
   private decideAtOnce(loaded: LoadedRun, command: RunCommand): { decision?: Decided; need?: Need } {
-    const taken = this.decideNow(loaded, command);
+    const taken = this.decideNow(loaded, { command, reach: EVERYTHING });
     if ("need" in taken.decision) return { need: taken.decision.need };
     const decision = decidedBy(taken);
-    return decision && decision.transitions.length > 0 ? { decision } : {};
+    return decision && !("absent" in decision) && decision.transitions.length > 0 ? { decision } : {};
   }
 
-  private apply({ loaded, unit }: Growing, { transitions }: Decided): void {
+  private apply({ loaded, unit }: GrowingCommit, { transitions }: Decided): void {
     for (const transition of transitions) {
       applyTo(loaded, transition);
       loaded.owedUndos.apply(transition.writes);
@@ -456,13 +478,13 @@ export class Resident {
   }
 
   /** Nothing remains of a lost commit: credit is given back, and the ends of children wait again. */
-  private lost({ reserved, childEnds }: Growing): void {
+  private lost({ reserved, childEnds }: GrowingCommit): void {
     for (const dispatchId of reserved) this.host.dispatcher.resolved(dispatchId);
     this.mailbox.putBack(childEnds);
   }
 
   /** `created`: the first event of a run that its first steps were committed with. */
-  private committed({ loaded, unit, childEnds }: Growing, created?: CommittedEvent): void {
+  private committed({ loaded, unit, childEnds }: GrowingCommit, created?: CommittedEvent): void {
     this.justLoaded = false;
     loaded.lastSeq = unit.seq;
     loaded.lastEventAt = unit.events.at(-1)?.at ?? loaded.lastEventAt;
@@ -480,7 +502,8 @@ export class Resident {
   ): Promise<Answer | undefined> {
     const { actor, revision, fence, wake } = loaded;
     const { context } = actor;
-    const unchanged = { context, revision, fence, wake, received: queued, answer, owed };
+    const { reach } = queued;
+    const unchanged = { context, revision, fence, wake, reach, received: queued, answer, owed };
     const commit = confirmation(unchanged, this.host.clock.now(), this.host.units);
     if (!(await this.submit(loaded, commit))) return undefined;
     this.host.effects.afterCommit(this.runId, [], owed.sends ?? []);
@@ -488,6 +511,15 @@ export class Resident {
     // The repeat of a command that was accepted may be refused, or stale, by now. Neither is recorded, so nothing has conflicted.
     const unrecorded = isRefusal(answer) || namesItsDispatch(queued);
     return (unrecorded ? await this.recordedAnswer(queued) : undefined) ?? answer;
+  }
+
+  /**
+   * For its sender there is no such run. That is a refusal, too: the run may have changed hands (law 3). Only the revision is confirmed, which the
+   * fence would not let its sender do. Undefined: it has another one.
+   */
+  private async deny({ actor: { context }, revision, fence }: LoadedRun): Promise<undefined> {
+    const commit = confirmed({ context, revision, fence, reach: EVERYTHING });
+    if (await this.host.committer.submit(commit)) throw new OutOfReach();
   }
 
   private commandSelf(command: RunCommand): void {
@@ -508,7 +540,8 @@ export class Resident {
   private look(): void {
     this.owesWake = false;
     const reject = (error: unknown) => this.host.advanceFailed(this.runId, error);
-    this.deliver({ command: { type: "advance" }, keep: false, wakeLeased: true, resolve: () => {}, reject });
+    const look = { command: { type: "advance" }, reach: EVERYTHING, keep: false, wakeLeased: true } as const;
+    this.deliver({ ...look, resolve: () => {}, reject });
   }
 
   /** A timer for the run's due time. A hint: the wake row is the truth. */
@@ -549,7 +582,7 @@ class Mailbox {
 
   /** A command of the run to itself goes behind those that wait: a run that never rests still receives a cancel. */
   queueOwn(command: RunCommand, reject: (error: unknown) => void): void {
-    this.waiting.push({ command, keep: false, resolve: () => {}, reject });
+    this.waiting.push({ command, reach: EVERYTHING, keep: false, resolve: () => {}, reject });
   }
 
   /** The command that is handled next; it stays in the mailbox. */
@@ -596,9 +629,17 @@ class Mailbox {
 }
 
 /** Undefined: a fact is missing. */
-function decidedBy({ decision, missedAction }: Taken): Decided | undefined {
+function decidedBy({ decision, missedAction }: Turn): Decided | Absent | undefined {
   return missedAction || "need" in decision ? undefined : decision;
 }
+
+/** The run is outside of the reach of who sent the command. */
+class OutOfReach extends Error {
+  override readonly name = "OutOfReach";
+}
+
+/** The same for an id that exists nowhere, and for a run that does not exist for who sent the command. */
+const noSuchRun = (runId: RunId) => notFound(`there is no run ${runId}`);
 
 /** The due time that the commit gives the run's wake row; undefined: it leaves the row as it is. */
 function wakeOf({ runId, rows: { wake = [], wake_gone: gone = [] } }: RunCommit): number | null | undefined {

@@ -2,6 +2,7 @@
 // (law 6). Placement is for speed only: whichever node carries a command out, the compare-and-set
 // and the command's id give it one outcome.
 import { type Answer, type AnswerTo, COMMAND_KINDS, type RunCommand, type RunId } from "../../machines/index.js";
+import { plainReach, reachOfPlain } from "../access/index.js";
 import type { Bus } from "../bus/bus.js";
 import { SagaError, Unreadable } from "../errors.js";
 import { type ShardId, shardOf } from "../ids.js";
@@ -39,9 +40,9 @@ export interface RouterOptions {
 export class Router implements Runs {
   constructor(private readonly options: RouterOptions) {}
 
-  async command<C extends RunCommand>(runId: RunId, command: C, options: CommandOptions = {}): Promise<AnswerTo<C>> {
-    const { id = commandId(command), keep = false, requestHash } = options;
-    const delivered = { id, keep, requestHash };
+  async command<C extends RunCommand>(runId: RunId, command: C, options: CommandOptions): Promise<AnswerTo<C>> {
+    const { reach, id = commandId(command), keep = false, requestHash } = options;
+    const delivered = { reach, id, keep, requestHash };
     const { nodeId, runtime, placement, bus } = this.options;
     const owner = placement.owner(shardOf(runId));
     if (owner === nodeId) return runtime.command(runId, command, delivered);
@@ -49,7 +50,10 @@ export class Router implements Runs {
       ...(id !== undefined && { id }),
       ...(requestHash !== undefined && { request_hash: requestHash }),
     };
-    const request: CommandAsk = { kind: "command", run_id: runId, keep, command, ...identity };
+    const request: CommandAsk = {
+      ...{ kind: "command", run_id: runId, keep, command },
+      ...{ reach: plainReach(reach), ...identity },
+    };
     const reply = decodeReply((await bus.ask(owner, request, OWNER_ANSWER_MS)) ?? {});
     if (reply) return outcomeOf(reply) as AnswerTo<C>;
     // The same id: if the owner has committed the command after all, this try loses and gets the recorded answer.
@@ -81,10 +85,12 @@ export class Router implements Runs {
     id,
     keep,
     request_hash: requestHash,
+    reach: asked,
   }: CommandAsk): Promise<CommandReply | undefined> {
     try {
       this.refuseIfOverloaded(command);
-      return { answer: await this.options.runtime.command(runId, command, { id, keep, requestHash }) };
+      const reach = reachOfPlain(asked);
+      return { answer: await this.options.runtime.command(runId, command, { reach, id, keep, requestHash }) };
     } catch (error) {
       // A fault of this node is no answer, and the asking node may be able to read what this one cannot: it carries out the command itself.
       if (!(error instanceof SagaError)) throw error;

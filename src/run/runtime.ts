@@ -16,6 +16,7 @@ import {
   startedEvent,
   type UnitHost,
 } from "../../machines/index.js";
+import { EVERYTHING, plainReach } from "../access/index.js";
 import type { Clock } from "../clock.js";
 import type { SlotKeeper } from "../concurrency/slot-granter.js";
 import { overloaded, SagaError } from "../errors.js";
@@ -55,7 +56,7 @@ export interface RuntimeOptions extends Omit<FactOptions, "limits">, UnitOptions
   /** Absent: this node owns every run. */
   readonly peers?: PeerNodes;
   /** Whether a node may have died a moment ago: also for a while after this node's start, and after it has gained shards. */
-  readonly recentNodeLoss?: () => boolean;
+  readonly hasLostNode?: () => boolean;
   /** Whether this node has seen one go a moment ago. */
   readonly seenNodeLoss?: () => boolean;
   /** The turns of the process's event loop. Absent: nothing else in the process takes any. */
@@ -113,28 +114,29 @@ export class Runtime implements Runs, ResidentHost, StartHost {
   // ---- Commands
 
   /** Resolves with the answer of the committed transition. A suspect is tried first. */
-  command<C extends RunCommand>(runId: RunId, command: C, options: LocalOptions = {}): Promise<AnswerTo<C>> {
-    const { id = commandId(command), tried, wakeLeased } = options;
+  command<C extends RunCommand>(runId: RunId, command: C, options: LocalOptions): Promise<AnswerTo<C>> {
+    const { id = commandId(command), reach, tried, wakeLeased } = options;
     const { gate } = this.options;
     const queue = () => this.queue(runId, command, id, options);
     if (tried || !gate?.isSuspect(runId)) return queue() as Promise<AnswerTo<C>>;
     const quarantine = (proof: QuarantineProof) =>
-      this.queue(runId, { type: "quarantine", proof }, undefined, { wakeLeased });
-    return gate.command({ runId, command, id }, queue, quarantine) as Promise<AnswerTo<C>>;
+      this.queue(runId, { type: "quarantine", proof }, undefined, { reach: EVERYTHING, wakeLeased });
+    return gate.command({ runId, command, id, reach: plainReach(reach) }, queue, quarantine) as Promise<AnswerTo<C>>;
   }
 
   private queue(runId: RunId, command: RunCommand, id: string | undefined, options: LocalOptions): Promise<Answer> {
     if (this.stopped) return Promise.reject(overloaded("the node is stopping"));
-    const { keep = false, requestHash, inboxId, wakeLeased, afterUnknown } = options;
+    const { reach, keep = false, requestHash, inboxId, wakeLeased, afterUnknown } = options;
     return new Promise((resolve, reject) => {
       this.residents
         .activate(runId, () => new Resident(runId, this))
-        .deliver({ command, id, keep, requestHash, inboxId, wakeLeased, afterUnknown, resolve, reject });
+        .deliver({ command, id, reach, keep, requestHash, inboxId, wakeLeased, afterUnknown, resolve, reject });
     });
   }
 
-  private commandByHint(runId: RunId, command: RunCommand, options: LocalOptions = {}): void {
-    this.command(runId, command, options).catch((error) => this.advanceFailed(runId, error));
+  /** A command of the service itself. */
+  private commandByHint(runId: RunId, command: RunCommand, options: Omit<LocalOptions, "reach"> = {}): void {
+    this.command(runId, command, { ...options, reach: EVERYTHING }).catch((error) => this.advanceFailed(runId, error));
   }
 
   /** A hint that the run may be due. */
@@ -169,8 +171,8 @@ export class Runtime implements Runs, ResidentHost, StartHost {
 
   // ---- What residents ask their node for
 
-  get recentNodeLoss(): boolean {
-    return this.options.recentNodeLoss?.() ?? false;
+  get hasLostNode(): boolean {
+    return this.options.hasLostNode?.() ?? false;
   }
 
   isMine(runId: RunId): boolean {
@@ -232,6 +234,7 @@ export class Runtime implements Runs, ResidentHost, StartHost {
         .activate(id, () => new Resident(id, this, loaded))
         .deliver({
           command: { type: "advance" },
+          reach: EVERYTHING,
           keep: false,
           beginning: { start, settle },
           resolve: () => {},

@@ -23,15 +23,14 @@ import {
   startKey,
   type UnitHost,
 } from "../../machines/index.js";
-import type { Catalog } from "../catalog/catalog.js";
+import { type Catalog, isFor } from "../catalog/catalog.js";
 import type { Clock } from "../clock.js";
 import type { SlotKeeper } from "../concurrency/slot-granter.js";
 import { slotForStart, withdrawStart } from "../concurrency/start-slot.js";
 import { badRequest, conflict, notFound, overloaded, SagaError, unprocessable } from "../errors.js";
 import { derivedUuid, newRunId, requestHashSlices, type ShardId } from "../ids.js";
 import { isStoreAway } from "../store/engine/failure.js";
-import { findStart, type StartedRow } from "../store/engine/load.js";
-import { workflowVersions } from "../store/lists/definitions.js";
+import { findStart, isStartErased, type StartedRow } from "../store/engine/load.js";
 import type { StartupVariables } from "../tenants/startup-provider.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import { OutcomeUnknown, pauseBeforeReplay } from "./committer.js";
@@ -73,7 +72,7 @@ export interface StartHost {
 export interface StarterOptions {
   readonly sql: Sql;
   readonly clock: Clock;
-  readonly catalog: Pick<Catalog, "published">;
+  readonly catalog: Pick<Catalog, "published" | "stored">;
   readonly schemas: { conforms(schema: JsonObject, value: Json): readonly string[] };
   /** The variables that the configuration gives to runs of this tenant. Throws SagaError 503 if they cannot be had. */
   readonly startupVariables?: (request: StartRequest) => Promise<StartupVariables>;
@@ -149,12 +148,10 @@ export class Starter implements RunStarter {
   }
 
   private async publishedFor({ workflowId, version, tenantId }: StartRequest) {
-    const { catalog, sql } = this.options;
+    const { catalog } = this.options;
     const found = await catalog.published(workflowId, version);
-    if (found && (found.program.tenantId === undefined || found.program.tenantId === tenantId)) return found;
-    const isDraft = !found && (await workflowVersions.exists(sql, workflowId, { version, tenantId: tenantId ?? null }));
-    const named = `${workflowId}${version ? ` version ${version}` : ""}`;
-    throw notFound(`there is no published workflow ${named}${isDraft ? ": it is stored and not published" : ""}`);
+    if (found && isFor(found, tenantId)) return found;
+    throw noPublishedWorkflow(workflowId, version, !found && (await catalog.stored(workflowId, version, tenantId)));
   }
 
   /** The run is durable, with `saga.started`, before it is announced or answered. A repeat is answered with the first run. */
@@ -177,7 +174,10 @@ export class Starter implements RunStarter {
           if (run.context.slot) this.options.slots?.requested(run.context.slot);
           return startAnswer(run.context.run);
         }
-        const first = await this.findFirst(request, hash, id);
+        const first = await this.findFirst(request, hash, id).catch(async (error: unknown) => {
+          if (error instanceof SagaError) await withdrawStart(this.options.sql, run.context);
+          throw error;
+        });
         if (first) {
           if (first.runId === id && outcomeUnknown) this.options.runtime.resume(id);
           if (first.runId !== id) await withdrawStart(this.options.sql, run.context);
@@ -195,7 +195,7 @@ export class Starter implements RunStarter {
     );
   }
 
-  /** The run that was started under the same key or id. Throws 409 if it was started with another body. */
+  /** The run that was started under the same key or id. Throws 409 if it was started with another body, or has been erased. */
   private async findFirst(
     request: StartRequest,
     hash: string,
@@ -204,7 +204,10 @@ export class Starter implements RunStarter {
     const { idempotencyKey } = request;
     const key = idempotencyKey === undefined ? undefined : startKey(request, idempotencyKey);
     const row = runId === undefined && !key ? undefined : await findStart(this.options.sql, runId, key);
-    if (!row) return undefined;
+    if (!row) {
+      if ((runId !== undefined || key) && (await isStartErased(this.options.sql, runId, key))) throw erased();
+      return undefined;
+    }
     if (row.request_hash === hash) return repeatedStart(row, row.id !== runId || request.runId !== undefined);
     throw conflict(
       idempotencyKey === undefined
@@ -214,10 +217,19 @@ export class Starter implements RunStarter {
   }
 }
 
+/** The answer is the same for a workflow that does not exist for who starts it. */
+export function noPublishedWorkflow(workflowId: string, version: number | undefined, isDraft = false) {
+  const named = `${workflowId}${version ? ` version ${version}` : ""}`;
+  return notFound(`there is no published workflow ${named}${isDraft ? ": it is stored and not published" : ""}`);
+}
+
 /** Copied only where there are both: there may be many. */
 function together(provided: JsonObject, given: JsonObject): JsonObject {
   return Object.keys(provided).length > 0 ? { ...provided, ...given } : given;
 }
+
+const erased = () =>
+  conflict("the run that was started under this idempotency key or run_id has been erased: it is not started again");
 
 function identityOf(
   request: StartRequest,

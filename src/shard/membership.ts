@@ -3,9 +3,10 @@
 import type { Sql } from "postgres";
 import { FIRST_FORMAT, RECORD_FORMATS } from "../../machines/index.js";
 import type { DatabaseClock } from "../clock.js";
+import { type AccessMode, ConfigError } from "../config/index.js";
 import type { Logger } from "../log.js";
 import { READ_ONLY, sqlStateOf } from "../store/engine/failure.js";
-import { heartbeat, removeNode } from "../store/engine/nodes.js";
+import { heartbeat, type LiveNode, liveNodes, removeNode, type Seen } from "../store/engine/nodes.js";
 import { WorkLoop } from "../work/loop.js";
 
 const HEARTBEAT_MS = 1_000;
@@ -15,6 +16,8 @@ const UNANSWERED_MS = 15_000;
 /** New sessions to a server that remains read-only are opened no more often. */
 const RENEWAL_PAUSE_MS = 5_000;
 
+const OPEN = { mode: "off", mayDiffer: false } as const;
+
 export interface MembershipOptions {
   readonly nodeId: string;
   readonly sql: Sql;
@@ -22,6 +25,8 @@ export interface MembershipOptions {
   readonly log: Logger;
   /** The newest record formats that this node reads and writes. A test's switch, for a node of another release. */
   readonly formats?: { readonly reads: number; readonly writes: number };
+  /** Whether this node has access control, and whether nodes of the other mode may run beside it. Absent: it has none. */
+  readonly access?: { readonly mode: AccessMode; readonly mayDiffer: boolean };
   /** Called with the nodes alive, this one included, after every heartbeat. Must not throw. */
   readonly onAlive: (nodeIds: readonly string[]) => void;
   /** Called when another server answers than before: it may lack the last commits (law 1). Must not throw. */
@@ -49,9 +54,19 @@ export class Membership {
     return this.alive.length;
   }
 
-  /** Throws if the store does not answer: a node without a heartbeat must not start. */
+  /** Throws if a node of the other access mode is alive: this one must not start then, nor write anything. Of two that begin now, `start` refuses one. */
+  async check(): Promise<void> {
+    this.refuseOtherMode(await liveNodes(this.options.sql, STALE_SECONDS));
+  }
+
+  /** Throws if the store does not answer, or if a node of the other access mode is alive. */
   async start(): Promise<void> {
-    await this.beat();
+    const atFirst = await this.heartbeat();
+    await this.leaveToOtherMode(atFirst.others);
+    // Rows that were written at the same time did not see each other. This one is committed now.
+    const seen = await this.heartbeat();
+    await this.leaveToOtherMode(seen.others);
+    await this.heed(seen);
     this.loop.start();
   }
 
@@ -65,13 +80,44 @@ export class Membership {
 
   /** A heartbeat now, to learn of nodes that joined since the last one. */
   async beat(): Promise<void> {
+    await this.heed(await this.heartbeat());
+  }
+
+  private heartbeat(): Promise<Seen> {
+    const { nodeId, sql, formats = RECORD_FORMATS, access = OPEN } = this.options;
+    return heartbeat(sql, { nodeId, recordFormat: formats.reads, access: access.mode, staleSeconds: STALE_SECONDS });
+  }
+
+  private async heed(seen: Seen): Promise<void> {
     const { nodeId, sql, clock, onAlive, formats = RECORD_FORMATS } = this.options;
-    const seen = await heartbeat(sql, { nodeId, recordFormat: formats.reads, staleSeconds: STALE_SECONDS });
     this.sawServer(seen.server);
     this.recordFormat = Math.min(formats.writes, ...seen.others.map((node) => node.recordFormat));
     this.alive = [nodeId, ...seen.others.map((node) => node.nodeId)];
     onAlive(this.alive);
     await clock.measure(sql);
+  }
+
+  /**
+   * What is refused at one node would be done by another. Of two nodes that start at the same time, the one whose row is committed later sees the
+   * other's; if both see each other's, neither starts.
+   */
+  private async leaveToOtherMode(others: readonly LiveNode[]): Promise<void> {
+    const { nodeId, sql } = this.options;
+    try {
+      this.refuseOtherMode(others);
+    } catch (error) {
+      await removeNode(sql, nodeId);
+      throw error;
+    }
+  }
+
+  private refuseOtherMode(others: readonly LiveNode[]): void {
+    const { access = OPEN } = this.options;
+    const other = others.find((node) => node.access !== access.mode);
+    if (!other || access.mayDiffer) return;
+    throw new ConfigError([
+      `SAGA_AUTH: access control is ${access.mode} here and ${other.access} at node ${other.nodeId}, which is alive: stop the nodes of the other mode first (one that was killed counts as alive for ${STALE_SECONDS} s), or set SAGA_AUTH_ROLLOUT=1 while all nodes are replaced`,
+    ]);
   }
 
   /** The next heartbeat says whether new sessions have helped. */

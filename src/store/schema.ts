@@ -6,32 +6,21 @@ import {
   bigint,
   bigserial,
   boolean,
-  customType,
   index,
   integer,
   pgTable,
   primaryKey,
   smallint,
   text,
-  timestamp,
   unique,
+  uniqueIndex,
   uuid,
 } from "drizzle-orm/pg-core";
-import type { Json, JsonObject, RetryPolicy, RunId } from "../../machines/index.js";
+import type { JsonObject, RetryPolicy } from "../../machines/index.js";
+import { json, jsonb, runId, time, xid8 } from "./columns.js";
 import { COMPARED, EXPECTED } from "./engine/correlation.js";
 
-const runId = (name: string) => uuid(name).$type<RunId>();
-const time = (name: string) => timestamp(name, { withTimezone: true, precision: 3, mode: "date" });
-
-/** The driver parses JSON, and takes JSON text (connection.ts). drizzle's own type would parse a value that is a string once more. */
-const jsonType = (dataType: "json" | "jsonb") =>
-  customType<{ data: Json; driverData: unknown }>({
-    dataType: () => dataType,
-    toDriver: (value) => JSON.stringify(value),
-  });
-const json = jsonType("json");
-const xid8 = customType<{ data: string }>({ dataType: () => "xid8" });
-const jsonb = jsonType("jsonb");
+export * from "./schema-access.js";
 
 /** The common columns of versioned documents: see versions.ts. */
 const versioned = (id: string, key: string) => ({
@@ -39,7 +28,10 @@ const versioned = (id: string, key: string) => ({
   /** The name that all versions share. */
   key: text(key).notNull(),
   version: integer("version").notNull(),
-  tenantId: text("tenant_id"),
+  /** Whose it is, the same for all versions that were stored with access on. Null: the platform's, which every tenant may use. */
+  tenantId: uuid("tenant_id"),
+  /** The `tenant_id` of the document: the only tenant that may use it. */
+  forTenant: text("for_tenant"),
   name: text("name").notNull(),
   published: boolean("published").notNull(),
   /** Never false again once it is true: from then on the version is immutable, also after it is unpublished. */
@@ -184,7 +176,7 @@ export const runEndChanges = pgTable("run_end_changes", {
   runId: runId("run_id"),
 });
 
-/** The start of a run: wide and cold, so it is not in the hot row. */
+/** The start of a run: wide and cold, so it is not in the hot row. The row of a run that was erased stays, emptied: no start gets its id. */
 export const runStarts = pgTable("run_starts", {
   runId: uuid("run_id").primaryKey(),
   /** Null: a branch or an item has the inputs of its kept scope. */
@@ -202,7 +194,7 @@ export const runLabels = pgTable(
   (t) => [primaryKey({ columns: [t.runId, t.name] }), index("run_labels_by_value").on(t.name, t.value, t.runId)],
 );
 
-/** Idempotency keys of starts. `scope` is tenant and workflow id. */
+/** Idempotency keys of starts, hashed (engine/start-keys.ts). `scope` is tenant and workflow id. The row of a run that was erased stays. */
 export const startKeys = pgTable(
   "start_keys",
   { scope: text("scope").notNull(), key: text("key").notNull(), runId: runId("run_id").notNull() },
@@ -282,14 +274,15 @@ export const events = pgTable(
     id: uuid("id").primaryKey(),
     /** The order in which events are scanned. */
     ordinal: bigserial("ordinal", { mode: "bigint" }).notNull(),
-    /** Set if a run published the event: only runs of this tenant may take it. */
+    /** Of the run or the principal that published the event: only runs and triggers of this tenant see it. */
     tenantId: uuid("tenant_id"),
     topic: text("topic").notNull(),
     headers: jsonb("headers").notNull(),
     payload: json("payload").notNull(),
     /** Bytes of the payload: a page of events is bounded by them. */
     size: integer("size").notNull(),
-    idempotencyKey: text("idempotency_key").unique(),
+    /** Within its tenant. */
+    idempotencyKey: text("idempotency_key"),
     requestHash: text("request_hash"),
     publishedAt: time("published_at").notNull().defaultNow(),
     /** The transaction that published the event. */
@@ -300,6 +293,10 @@ export const events = pgTable(
     toldTo: uuid("told_to"),
   },
   (t) => [
+    uniqueIndex("events_by_key").on(t.idempotencyKey).where(sql`tenant_id is null and idempotency_key is not null`),
+    uniqueIndex("events_by_tenant_and_key")
+      .on(t.tenantId, t.idempotencyKey)
+      .where(sql`tenant_id is not null and idempotency_key is not null`),
     index("events_by_topic").on(t.topic, t.ordinal),
     index("events_by_time").on(t.publishedAt, t.ordinal),
     index("events_due").on(t.dueAt).where(sql`due_at is not null`),
@@ -459,8 +456,17 @@ export const actions = pgTable(
     licenseGroup: text("license_group"),
     transport: text("transport", { enum: ["grpc", "http", "rmq"] }).notNull(),
     address: text("address"),
+    /** Whose the service is: the same for all of its actions. Null: the platform's, which every tenant may use. */
+    tenantId: uuid("tenant_id"),
   },
   (t) => [unique("actions_identity").on(t.service, t.actionName, t.version)],
+);
+
+/** Actions of another tenant's service that a tenant has registered as they are: its own workers carry them out for it. */
+export const sharedActions = pgTable(
+  "shared_actions",
+  { actionId: uuid("action_id").notNull(), tenantId: uuid("tenant_id").notNull() },
+  (t) => [primaryKey({ columns: [t.actionId, t.tenantId] })],
 );
 
 /** Output schemas that a registration has replaced: calls that were made with them are checked by them. By `schemaHash` in registry.ts. */
@@ -478,13 +484,8 @@ export const nodes = pgTable("nodes", {
   recordFormat: smallint("record_format").notNull(),
   host: text("host").notNull(),
   processId: integer("process_id").notNull(),
-});
-
-/** Keys that the service has made for itself, for all of its nodes, where no setting gives them. */
-export const serviceKeys = pgTable("service_keys", {
-  purpose: text("purpose").primaryKey(),
-  secret: text("secret").notNull(),
-  createdAt: time("created_at").notNull().defaultNow(),
+  /** Its mode of access: nodes of different modes do not run side by side. */
+  access: text("access").$type<"on" | "off">().notNull().default("off"),
 });
 
 /** Published and draft rules. */
@@ -548,6 +549,13 @@ export const triggerFires = pgTable(
   ],
 );
 
+/** The form of `PlainReach` in `access`, which this layer does not know. */
+export interface StoredReach {
+  readonly tenants: readonly string[] | "*";
+  /** Ids, or prefixes and `*`. */
+  readonly workflows?: readonly string[];
+}
+
 /** An act on all runs that matched a filter when the job was created. `done` and `refused` count its targets. */
 export const bulkJobs = pgTable(
   "bulk_jobs",
@@ -563,7 +571,14 @@ export const bulkJobs = pgTable(
     refused: integer("refused").notNull().default(0),
     startedAt: time("started_at").notNull().defaultNow(),
     endedAt: time("ended_at"),
+    /** Who created it: its acts are this one's. */
     actor: text("actor").notNull(),
+    /** Of its creator. Null: the platform's. */
+    tenantId: uuid("tenant_id"),
+    /** Whose runs its acts may reach: what its creator may reach, however that changes. */
+    reach: json("reach").$type<StoredReach>().notNull(),
+    /** The API key of its creator was revoked: it is stopped for good. */
+    revoked: boolean("revoked").notNull().default(false),
     requestHash: text("request_hash").notNull(),
   },
   (t) => [
@@ -589,6 +604,7 @@ export const bulkTargets = pgTable(
     primaryKey({ columns: [t.bulkId, t.nth] }),
     index("bulk_targets_open").on(t.bulkId, t.nth).where(sql`state = 'open'`),
     index("bulk_targets_refused").on(t.bulkId, t.nth).where(sql`state = 'refused'`),
+    index("bulk_targets_told").on(t.runId).where(sql`message is not null`),
   ],
 );
 

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { FORBIDDEN_NAMES, isObject, type JsonObject, measure } from "../../machines/index.js";
 import { ConfigError } from "../config/index.js";
-import { parseJson } from "../json-text.js";
+import { parseJsonFile } from "../json-text.js";
 
 /** Applies to every tenant, and to runs without one. */
 const EVERYONE = "*";
@@ -57,9 +57,10 @@ function readByTenant<T>(
 
 function parse(file: string): unknown {
   try {
-    return parseJson(readFileSync(file, "utf8"));
+    return parseJsonFile(readFileSync(file));
   } catch (error) {
-    throw new ConfigError([`${file}: ${error instanceof Error ? error.message : "cannot be read"}`]);
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw new ConfigError([`${file}: ${code === undefined ? message : `cannot be read (${code})`}`]);
   }
 }
 

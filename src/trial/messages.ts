@@ -8,6 +8,7 @@ export interface TrialSettings {
   readonly limits?: RunLimits;
   readonly licensesFile?: string;
   readonly startupVariablesFile?: string;
+  readonly tenantsApart?: boolean;
 }
 
 export type ToTrial =

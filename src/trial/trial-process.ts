@@ -102,6 +102,7 @@ class SittingWatch {
   private silence = 0;
   private hung = false;
   private lastWords = "";
+  private readonly over = new AbortController();
 
   constructor(
     private readonly forked: ChildProcess,
@@ -118,9 +119,13 @@ class SittingWatch {
         this.receive(message as FromTrial);
         if (this.outcomes.size === suspects.length) resolve({ outcomes: this.outcomes });
       });
-      void this.ended().then(([code, signal]) => resolve({ outcomes: this.outcomes, death: this.death(code, signal) }));
+      this.ended().then(
+        ([code, signal]) => resolve({ outcomes: this.outcomes, death: this.death(code, signal) }),
+        () => {}, // The group was tried to its end.
+      );
     }).finally(() => {
       clearInterval(checks);
+      this.over.abort();
       forked.removeAllListeners("message");
       forked.stderr?.off("data", keepWords);
       // Unread words would fill the pipe.
@@ -142,12 +147,13 @@ class SittingWatch {
     this.forked.kill("SIGKILL");
   }
 
-  /** All that it has sent was received by then. */
+  /** All that it has sent was received by then. Rejects if the sitting is over before. */
   private async ended(): Promise<[number | null, NodeJS.Signals | null]> {
     const { forked } = this;
-    const closed = once(forked, "close");
-    if (forked.connected) await once(forked, "disconnect");
-    const [code, signal] = await closed;
+    const { signal: over } = this.over;
+    const closed = once(forked, "close", { signal: over });
+    const disconnected = forked.connected && once(forked, "disconnect", { signal: over });
+    const [[code, signal]] = await Promise.all([closed, disconnected]);
     return [code, signal];
   }
 

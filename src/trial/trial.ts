@@ -4,6 +4,7 @@
 import { setTimeout } from "node:timers/promises";
 import type { Sql } from "postgres";
 import { inOnePiece, type RunCommit, Schemas, STANDARD_RUN_LIMITS } from "../../machines/index.js";
+import { reachOfPlain } from "../access/index.js";
 import { StoreCatalog } from "../catalog/catalog.js";
 import { DatabaseClock } from "../clock.js";
 import { SagaError, Unreadable } from "../errors.js";
@@ -40,11 +41,11 @@ export class TrialRoom {
   private readonly starter: Starter;
 
   constructor(settings: TrialSettings) {
-    const { databaseUrl, stepsPerCommit, limits = STANDARD_RUN_LIMITS } = settings;
+    const { databaseUrl, stepsPerCommit, limits = STANDARD_RUN_LIMITS, tenantsApart } = settings;
     const log = createLogger({ logLevel: "silent" });
     const applicationName = "saga-trial";
     this.sql = openDatabase(databaseUrl, { max: 1, applicationName, log, readOnly: true }).sql;
-    this.catalog = new StoreCatalog(this.sql, log, new FairScheduler());
+    this.catalog = new StoreCatalog(this.sql, log, new FairScheduler(), tenantsApart);
     const { sql, catalog, clock } = this;
     const [schemas, tenants] = [new Schemas(), readTenantSettings(settings)];
     const committer = { submit: encodeOnly };
@@ -55,14 +56,14 @@ export class TrialRoom {
       runtime: { units: unitHost(), create: (_, { commit }) => encodeOnly(commit), resume: () => {} },
     });
     this.host = {
-      facts: new FactSource({ ...{ sql, clock, catalog, limits, schemas }, licences: tenants }),
+      facts: new FactSource({ ...{ sql, clock, catalog, limits, schemas, tenantsApart }, licences: tenants }),
       ...{ committer, clock, stepsPerCommit, hints: false, metrics: createMetrics(), scheduler: NO_SCHEDULER },
       dispatcher: WITH_ANY_WORKER,
       effects: { afterCommit: () => {} },
       residents: { keepIdle: () => {}, remove: () => {} },
       units: unitHost(),
       // The trial takes every decision that a node may take before its first commit.
-      recentNodeLoss: false,
+      hasLostNode: false,
       isMine: () => true,
       load: (runId) => restoreRun(sql, catalog, runId),
       recordedAnswer: (runId, commandId) => repeatedAnswer(sql, runId, commandId),
@@ -91,10 +92,10 @@ export class TrialRoom {
     return Promise.race([ended, late]).finally(() => patience.abort());
   }
 
-  private decide({ runId, command, id }: SuspectRun): Promise<unknown> {
+  private decide({ runId, command, id, reach }: SuspectRun): Promise<unknown> {
     const resident = new Resident(runId, this.host);
     return new Promise((resolve, reject) => {
-      resident.deliver({ command, id, inboxId: id, keep: false, resolve, reject });
+      resident.deliver({ command, id, reach: reachOfPlain(reach), inboxId: id, keep: false, resolve, reject });
     });
   }
 }

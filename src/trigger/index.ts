@@ -6,7 +6,7 @@ import { countFailing } from "../store/lists/triggers.js";
 import { WorkLoop } from "../work/loop.js";
 import { Cron, type CronOptions } from "./cron.js";
 import { Registrar, type RegistrarOptions } from "./registrar.js";
-import { Transitions } from "./transitions.js";
+import { Transitions, type TransitionsOptions } from "./transitions.js";
 import { TriggeredStarts, type TriggeredStartsOptions } from "./triggered-starts.js";
 
 export { noSuchTrigger, type Registrar } from "./registrar.js";
@@ -17,6 +17,7 @@ const PAUSE_MS = 1_000;
 export interface TriggersOptions
   extends Omit<TriggeredStartsOptions, "starter">,
     Pick<CronOptions, "clock" | "shards">,
+    Pick<TransitionsOptions, "tenantsApart">,
     Pick<RegistrarOptions, "schemas"> {
   readonly log: Logger;
   readonly metrics: Pick<Metrics, "triggerFires" | "triggersFailing">;
@@ -31,11 +32,11 @@ export class Triggers {
   private readonly loop: WorkLoop;
 
   constructor(private readonly options: TriggersOptions) {
-    const { sql, log, clock, catalog, licences, metrics, shards, schemas } = options;
+    const { sql, log, clock, catalog, licences, metrics, shards, schemas, tenantsApart } = options;
     this.starts = new TriggeredStarts(options);
     const { starts } = this;
     this.cron = new Cron({ sql, log, clock, metrics, starts, shards });
-    this.transitions = new Transitions({ sql, clock, metrics, starts });
+    this.transitions = new Transitions({ sql, clock, metrics, starts, tenantsApart });
     this.registrar = new Registrar({ sql, clock, catalog, licences, starts, schemas });
     const round = async () => {
       const moreTicks = await this.cron.round();

@@ -25,15 +25,16 @@ import {
   type TriggerType,
   UNKNOWN_TEXT,
 } from "../../machines/index.js";
-import type { Catalog } from "../catalog/catalog.js";
+import { isThingWithin, ownerFor, type Principal, type Reach, reachOf, refuseNarrowed } from "../access/index.js";
+import { type Catalog, isFor } from "../catalog/catalog.js";
 import type { Clock } from "../clock.js";
 import { badRequest, conflict, forbidden, invalidConfig, notFound, overloaded, SagaError } from "../errors.js";
 import { derivedUuid, requestHash, uuidv7 } from "../ids.js";
 import { isStoreAway } from "../store/engine/failure.js";
 import { type DecidedFire, decidedFire, decideFires, type NewFire } from "../store/engine/trigger-fires.js";
-import { workflowVersions } from "../store/lists/definitions.js";
 import {
   changeTrigger,
+  deleteTrigger,
   insertTrigger,
   type NewTrigger,
   type TriggerRow,
@@ -47,7 +48,7 @@ import { fireId, type TriggeredStarts } from "./triggered-starts.js";
 export interface RegistrarOptions {
   readonly sql: Sql;
   readonly clock: Clock;
-  readonly catalog: Pick<Catalog, "published" | "action">;
+  readonly catalog: Pick<Catalog, "published" | "stored" | "action">;
   readonly licences: { licensed(tenantId: string | undefined, group: string): boolean };
   readonly starts: Pick<TriggeredStarts, "carryOut">;
   readonly schemas: Pick<Schemas, "conforms">;
@@ -64,10 +65,15 @@ export class Registrar {
   constructor(private readonly options: RegistrarOptions) {}
 
   /** With a key, a repeat gets the first trigger, as it was then, and another document is 409. Throws 400, 403, 404, 409. */
-  async create(document: unknown, createdBy: string, key?: string): Promise<TriggerRow> {
+  async create(document: unknown, principal: Principal, key?: string): Promise<TriggerRow> {
     const { sql } = this.options;
-    const trigger = this.check(document);
-    const hash = hashOf(document);
+    const read = this.check(document);
+    const tenantId = ownerFor(principal, read.tenantId);
+    const trigger = { ...read, ...(tenantId !== undefined && { tenantId }) };
+    if (principal.workflows?.match(trigger.workflowId) === false) throw noSuchWorkflow(trigger);
+    refuseRecordTrigger(principal, trigger.rule.type);
+    // The key is the tenant's own, so whether the document names the tenant makes no difference.
+    const hash = hashOf(isObject(document) ? { ...document, tenant_id: null } : document);
     const id = key === undefined ? uuidv7() : derivedUuid(`trigger/${trigger.tenantId ?? ""}/${key}`);
     const repeated = (first: TriggerRow) => {
       if (first.requestHash !== hash) throw conflict(OTHER_BODY);
@@ -81,7 +87,7 @@ export class Registrar {
       if (!first) throw error;
       return repeated(first);
     }
-    const draft = { ...this.rowOf(trigger, id, createdBy), requestHash: hash };
+    const draft = { ...this.rowOf(trigger, id, principal.actor), requestHash: hash };
     const { row, inserted } = await insertTrigger(sql, draft);
     return inserted ? row : repeated(row);
   }
@@ -89,10 +95,14 @@ export class Registrar {
   /** A trigger from a file, under the id that follows from the file's name. `stored` is false if it was there as it is. */
   async seed(name: string, document: unknown): Promise<{ readonly row: TriggerRow; readonly stored: boolean }> {
     const trigger = this.check(document);
-    await this.refuseUnfit(trigger);
     const { sql } = this.options;
     const draft = this.rowOf(trigger, derivedUuid(`trigger-file/${name}`), `file:${name}`);
     const hash = hashOf(document);
+    const before = await triggerById(sql, draft.id);
+    // It was given to a tenant since, with its workflow, which the file's trigger could not start any more.
+    const isGiven = before !== undefined && before.tenantId !== (trigger.tenantId ?? null);
+    if (isGiven && before.requestHash === hash) return { row: before, stored: false };
+    await this.refuseUnfit(trigger);
     const { row, inserted } = await insertTrigger(sql, { ...draft, requestHash: hash });
     if (inserted || row.requestHash === hash) return { row, stored: inserted };
     const { id, triggerType, workflowId, version = null, config, tenantId = null } = draft;
@@ -110,10 +120,15 @@ export class Registrar {
     throw invalid([{ path: "$.tenant_id", message: misfit.notOfFormat("uuid") }]);
   }
 
-  /** Throws 400, 404. */
-  async change(id: string, { enabled, config }: { enabled?: boolean; config?: unknown }): Promise<TriggerRow> {
-    const row = await this.mustExist(id);
+  /** Throws 400, 403, 404. */
+  async change(
+    principal: Principal,
+    id: string,
+    { enabled, config }: { enabled?: boolean; config?: unknown },
+  ): Promise<TriggerRow> {
+    const row = await this.mustExist(id, reachOf(principal));
     const type = row.triggerType as TriggerType;
+    refuseRecordTrigger(principal, type);
     const { value: rule, problems } = withSchedule(readTriggerConfig(type, config ?? row.config), (each) => each);
     if (!rule) throw invalid(problems);
     const fires = enabled ?? row.enabled;
@@ -136,8 +151,8 @@ export class Registrar {
    * that finds the fire still owed carries it out: its run has one id. Throws 400, 404, 409, 503; without a key no 503 once the fire is
    * durable, because the client's next try would be another fire.
    */
-  async fire(id: string, payload: Json | undefined, key?: string): Promise<FireAnswer> {
-    const trigger = await this.mustExist(id);
+  async fire(principal: Principal, id: string, payload: Json | undefined, key?: string): Promise<FireAnswer> {
+    const trigger = await this.mustExist(id, reachOf(principal));
     const { sql, clock, starts } = this.options;
     const cause = key === undefined ? randomUUID() : `key/${key}`;
     const hash = key === undefined ? null : requestHash({ payload });
@@ -169,10 +184,17 @@ export class Registrar {
     return (await decidedFire(sql, id)) ?? {};
   }
 
-  async mustExist(id: string): Promise<TriggerRow> {
+  /** Throws 404 also for one that is beyond the reach. */
+  async mustExist(id: string, reach: Reach): Promise<TriggerRow> {
     const row = await triggerById(this.options.sql, id);
-    if (!row) throw noSuchTrigger(id);
+    if (!row || !isThingWithin(reach, row)) throw noSuchTrigger(id);
     return row;
+  }
+
+  /** Its fires stay until they are past retention. Throws 403, 404. */
+  async delete(principal: Principal, id: string): Promise<void> {
+    await this.mustExist(id, reachOf(principal));
+    if (!(await deleteTrigger(this.options.sql, id))) throw noSuchTrigger(id);
   }
 
   private byHand(trigger: TriggerRow, payload: Json | undefined, cause: string, now: number): NewFire {
@@ -195,12 +217,12 @@ export class Registrar {
 
   /** Throws if its workflow, its licences or its inputs do not allow it. */
   private async refuseUnfit(trigger: Trigger): Promise<void> {
-    const { sql, catalog } = this.options;
+    const { catalog } = this.options;
     const { workflowId, version, tenantId } = trigger;
-    const exists = await workflowVersions.exists(sql, workflowId, { version, tenantId: tenantId ?? null });
-    const { program } = (await catalog.published(workflowId, version)) ?? {};
-    if (!exists || (program?.tenantId !== undefined && program.tenantId !== tenantId))
-      throw notFound(`there is no workflow ${workflowId}${version === undefined ? "" : ` version ${version}`}`);
+    const exists = await catalog.stored(workflowId, version, tenantId);
+    const found = await catalog.published(workflowId, version);
+    if (!exists || (found && !isFor(found, tenantId))) throw noSuchWorkflow(trigger);
+    const { program } = found ?? {};
     const missing = program && missingLicence(program, tenantId, this.options);
     if (missing !== undefined) throw forbidden(missing);
     if (program) this.refuseInputs(trigger.rule, program);
@@ -242,6 +264,15 @@ function hashOf(document: unknown): string {
 function asCreated(row: TriggerRow, { config, enabled, rule }: Trigger): TriggerRow {
   const nextFireAt = enabled ? tickAfter(rule, row.createdAt.getTime()) : null;
   return { ...row, config, enabled, nextFireAt, lastFiredAt: null };
+}
+
+/** The events that fire it may tell of any workflow's records. Throws 403. */
+function refuseRecordTrigger(principal: Principal, type: TriggerType): void {
+  if (type === "record_transition") refuseNarrowed(principal, "make or change triggers on records");
+}
+
+function noSuchWorkflow({ workflowId, version }: Pick<Trigger, "workflowId" | "version">): SagaError {
+  return notFound(`there is no workflow ${workflowId}${version === undefined ? "" : ` version ${version}`}`);
 }
 
 export const noSuchTrigger = (id: string) => notFound(`there is no trigger ${id}`);

@@ -25,6 +25,8 @@ export interface TransitionsOptions {
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, "triggerFires">;
   readonly starts: Pick<TriggeredStarts, "carryOut">;
+  /** An event of no tenant fires triggers of no tenant only. Absent: it fires every trigger. */
+  readonly tenantsApart?: boolean;
 }
 
 export class Transitions {
@@ -37,12 +39,9 @@ export class Transitions {
     const transition = event && recordTransition(event.payload);
     if (!event || !transition) return;
     for (let last: string | undefined, more = true; more; ) {
-      const matching = await matchingTriggers(
-        this.options.sql,
-        { ...transition, tenantId: event.tenantId },
-        last,
-        BATCH,
-      );
+      const { sql, tenantsApart } = this.options;
+      const { tenantId } = event;
+      const matching = await matchingTriggers(sql, { ...transition, tenantId, tenantsApart }, last, BATCH);
       for (const trigger of matching) await this.fire(trigger, transition, event);
       last = matching.at(-1)?.id;
       more = matching.length === BATCH;

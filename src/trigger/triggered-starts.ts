@@ -25,7 +25,7 @@ export interface TriggeredStartsOptions {
   readonly log: Logger;
   readonly metrics: Pick<Metrics, "triggerFires">;
   readonly starter: RunStarter;
-  readonly catalog: Pick<Catalog, "published" | "action">;
+  readonly catalog: Pick<Catalog, "published" | "stored" | "action">;
   readonly licences: { licensed(tenantId: string | undefined, group: string): boolean };
 }
 

@@ -133,6 +133,8 @@ describe("what a browser says comes from another site", () => {
     const link = { "sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document" };
     expect(await status(port, link, { path: "/docs/" })).toBe(200);
     expect(await status(port, { ...link, "sec-fetch-dest": "iframe" }, { path: "/docs/" })).toBe(403);
+    for (const path of ["/api/v1/sagas", "/%61pi/v1/sagas"])
+      expect([path, await status(port, link, { path })]).toEqual([path, 403]);
     expect(await status(port, { "sec-fetch-site": "none" }, { path: "/api/v1/sagas" })).toBe(200);
   });
 

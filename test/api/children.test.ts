@@ -1,5 +1,7 @@
 // The children of a run as a list and as numbers: filters, groups, bounds, refusals.
+
 import { describe, expect, it } from "vitest";
+import { EVERYTHING } from "../../src/access/index.js";
 import { countChildren } from "../../src/store/engine/child-counts.js";
 import { newRunId } from "../harness/ids.js";
 import { insertRun, useRig } from "./rig.js";
@@ -46,10 +48,10 @@ describe("the counts of a run's children", () => {
   });
 
   it("say that there are more groups than an answer has", async () => {
-    const parentId = (await family()).split("/")[4] as Parameters<typeof countChildren>[1];
-    const { items, truncated } = await countChildren(rig.database.sql, parentId, 3);
+    const parentId = (await family()).split("/")[4] as Parameters<typeof countChildren>[2];
+    const { items, truncated } = await countChildren(rig.database.sql, EVERYTHING, parentId, 3);
     expect([items.length, truncated]).toEqual([3, true]);
-    expect(await countChildren(rig.database.sql, parentId, 5)).not.toHaveProperty("truncated");
+    expect(await countChildren(rig.database.sql, EVERYTHING, parentId, 5)).not.toHaveProperty("truncated");
   });
 
   it("are refused for an unknown run, a malformed id and an unknown parameter", async () => {

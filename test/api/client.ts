@@ -2,6 +2,7 @@
 
 import WebSocket from "ws";
 import type { CommittedEvent, RunId } from "../../machines/index.js";
+import { credential } from "../harness/access.js";
 import { until } from "../harness/until.js";
 import { documented } from "./documented.js";
 
@@ -30,7 +31,7 @@ export class Client {
     route = "stream",
   ) {
     const base = typeof at === "number" ? `ws://127.0.0.1:${at}` : `ws+unix://${at}:`;
-    this.socket = new WebSocket(`${base}/api/v1/sagas/${runId}/${route}${query}`);
+    this.socket = new WebSocket(`${base}/api/v1/sagas/${runId}/${route}${query}`, { headers: credential() });
     this.socket.on("message", (data) => this.keep(JSON.parse(String(data))));
     this.socket.on("close", (code) => {
       this.code = code;

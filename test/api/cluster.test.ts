@@ -69,7 +69,7 @@ describe("the nodes of the cluster", () => {
 
   it("say where they run, as their log lines do", async () => {
     const other = uuidv7();
-    await heartbeat(rig.database.sql, { nodeId: NODE, recordFormat: 3, staleSeconds: 5 });
+    await heartbeat(rig.database.sql, { nodeId: NODE, recordFormat: 3, access: "off", staleSeconds: 5 });
     await insertNode(other, 0);
     const nodes = new Map(
       (await cluster()).nodes.map(({ node_id, ...node }: { node_id: string }) => [node_id, node] as const),

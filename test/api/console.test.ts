@@ -79,6 +79,22 @@ describe("the console", () => {
     expect(headers.etag).not.toBe((await get("/console")).headers.etag);
   });
 
+  it("says in its page how to log in, only where access is on", async () => {
+    const page = readFileSync(join(FOLDER, "index.html"), "utf8");
+    const said = async (config: object, deps: object) => {
+      const locked = await otherApi(rig, {}, { config: { console: { folder: FOLDER }, ...config } as never, ...deps });
+      onTestFinished(() => locked.close());
+      const { body } = await locked.inject({ url: "/console", headers: { host: "localhost" } });
+      return body.replace(page.split('<div id="console"')[0] ?? "", "").split(">")[0];
+    };
+    const [verifier, login] = [{ verify: () => Promise.reject(new Error("nobody")) }, {}];
+    const keys = { credentials: ["api_key"] };
+    expect(await said({}, {})).toBe('<div id="console"');
+    expect(await said(keys, { verifier })).toBe('<div id="console" data-login="key"');
+    expect(await said(keys, { verifier, login })).toBe('<div id="console" data-login="key oidc"');
+    expect(await said({ credentials: ["jwt"] }, { verifier })).toBe('<div id="console" data-login=""');
+  });
+
   it("has files that a browser keeps, compressed for those who take that", async () => {
     const plain = await get(`/console/assets/${script}`);
     const packed = await get(`/console/assets/${script}`, { "accept-encoding": "gzip, deflate" });

@@ -25,7 +25,7 @@ describe("a known path with another method", () => {
   it.each([
     ["DELETE", "/api/v1/sagas", "GET, HEAD"],
     ["GET", START, "POST"],
-    ["PUT", `/api/v1/sagas/${ID}`, "GET, HEAD"],
+    ["PUT", `/api/v1/sagas/${ID}`, "DELETE, GET, HEAD"],
     ["GET", `/api/v1/sagas/${ID}/cancel`, "POST"],
     ["POST", `/api/v1/sagas/${ID}/children/counts`, "GET, HEAD"],
     ["POST", "/api/v1/workflows/orders/performance", "GET, HEAD"],
@@ -103,6 +103,11 @@ describe("an upgrade", () => {
     expect([keys.status, keys.json.error]).toEqual([400, "bad_request"]);
   });
 
+  it("that is refused says that its connection is closed: no request may follow over it", async () => {
+    const answer = await ask(port, { path: `/api/v1/sagas/${ID}/stream`, headers: WEBSOCKET });
+    expect([answer.status, answer.headers.connection]).toEqual([404, "close"]);
+  });
+
   it("that a WebSocket's route is not asked for is 426", async () => {
     const { status, headers, json } = await ask(port, { path: `/api/v1/sagas/${ID}/stream` });
     expect([status, json.error, headers.upgrade]).toEqual([426, "upgrade_required", "websocket"]);
@@ -157,6 +162,23 @@ describe("every refusal", () => {
       request_id: expect.any(String),
       ...(answer.json.details && { details: expect.any(Array) }),
     });
+  });
+
+  it.each([
+    ["a request line", { path: `/api/v1/sagas?q=${"x".repeat(70_000)}` }],
+    ["a header", { path: "/api/v1/sagas", headers: { long: "x".repeat(70_000) } }],
+    [
+      "headers, all of them together,",
+      {
+        path: "/api/v1/sagas",
+        headers: Object.fromEntries(Array.from({ length: 100 }, (_, nth) => [`h${nth}`, "x".repeat(700)])),
+      },
+    ],
+  ])("of %s that is too large names both, line and headers, whose bound is one", async (_what, request) => {
+    const { status, json } = await ask(port, request);
+    expect([status, json.error, json.message]).toEqual([
+      ...[431, "bad_request", "the request line and its headers are too large"],
+    ]);
   });
 
   it("of a path names the path", async () => {
@@ -220,6 +242,8 @@ describe("an unknown query parameter", () => {
 
 describe("every operation", () => {
   const WEBSOCKETS = ["/api/v1/sagas/{id}/stream", "/api/v1/sagas/{id}/inspect"];
+  /** They take what an issuer adds, or pages of the service only: see auth.test.ts. */
+  const OF_BROWSERS = ["/auth/callback", "/auth/session"];
   /** The least body that is valid, where that is not {}: a query is checked after the body. */
   const LEAST: Readonly<Record<string, object>> = {
     [START]: { workflow_id: "w" },
@@ -231,11 +255,13 @@ describe("every operation", () => {
     "/api/v1/events": { topic: "t" },
     "/api/v1/workflows/{wf_id}/test": { mocks: {} },
     "/api/v1/rules/{rule_id}/evaluate": { inputs: {} },
+    "/api/v1/api_keys": { name: "n", roles: ["viewer"] },
     "/api/v1/registry/register": { service: "s", actions: [{ action_name: "a" }] },
   };
   const operations = documented().operations.map((name) => {
     const [method = "", path = ""] = name.split(" ");
     const place = path
+      .replace("api_keys/{id}", `api_keys/${"a".repeat(16)}`)
       .replace(/\{(id|run_id|task_id)\}/g, ID)
       .replace("{version}", "1")
       .replace(/\{\w+\}/g, "x");
@@ -246,7 +272,7 @@ describe("every operation", () => {
     const see = (request: Partial<WireRequest>) => ask(port, { method, path: place, ...request });
     const other = await see({ method: "PUT" });
     expect([other.status, other.headers.allow?.split(", ")]).toEqual([405, expect.arrayContaining([method])]);
-    if (WEBSOCKETS.includes(path)) return;
+    if (WEBSOCKETS.includes(path) || OF_BROWSERS.includes(path)) return;
     const body = method === "GET" || method === "DELETE" ? undefined : JSON.stringify(LEAST[path] ?? {});
     const unknown = await see({ path: `${place}?color=red`, body });
     expect([unknown.status, unknown.json.details]).toMatchObject([400, [{ path: "$.query.color" }]]);

@@ -47,7 +47,9 @@ describeWithBrowser("the page of the API", { tags: "long" }, () => {
     await page.getByText(START).waitFor();
     expect(await page.title()).toBe("Sagas: the API");
     expect(await page.locator(".topbar").count()).toBe(0);
-    expect(await page.getByRole("navigation", { name: "Pages" }).getByRole("link").allTextContents()).toContain("API");
+    expect(
+      await page.getByRole("navigation", { name: "Pages", exact: true }).getByRole("link").allTextContents(),
+    ).toContain("API");
     expect((await page.request.get(`${origin}/docs/static/theme/icon.svg`)).headers()["content-type"]).toContain("svg");
     await page.getByText(START).click();
     await page.getByText('"business_key": "order-1081"').first().waitFor();

@@ -102,7 +102,7 @@ describe("an Idempotency-Key", () => {
 
   it("that is absent leaves the id to the runtime", async () => {
     const run = await insertRun(rig);
-    expect((await command(`${run}/cancel`, {}, {})).options).toEqual({});
+    expect((await command(`${run}/cancel`, {}, {})).options).toEqual({ reach: { tenants: "*" } });
   });
 });
 

@@ -1,10 +1,13 @@
 // The WebSocket of the Stately inspector over real sockets: who may open it, and how it ends.
+
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import { afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { createFeed } from "../../src/feed/index.js";
+import { uuidv7 } from "../../src/ids.js";
 import { silentLog } from "../harness/database.js";
 import { until } from "../harness/until.js";
+import { verifierOf } from "../harness/verifier.js";
 import { Client, hangUp } from "./client.js";
 import { appendEvents, endRun, insertRun, otherApi, useRig } from "./rig.js";
 import { ask } from "./wire.js";
@@ -108,6 +111,24 @@ describe("the most inspections of a node", () => {
     clients[0]?.socket.terminate();
     await until(() => rig.feed.watching === 49);
     await viewer(runId).has(1);
+  });
+
+  it("are one tenant's to half of them: the next of its own is closed, and another's is not", async () => {
+    const [a, b] = [uuidv7(), uuidv7()];
+    const verifier = verifierOf({
+      ann: { roles: ["viewer"], tenantId: a },
+      bob: { roles: ["viewer"], tenantId: b },
+    });
+    const app = await otherApi(rig, {}, { verifier });
+    onTestFinished(() => app.close());
+    const at = await portOf(app);
+    const [ofA, ofB] = [await aRun(), await aRun()];
+    await rig.database.sql`update runs set tenant_id = ${a} where id = ${ofA}`;
+    await rig.database.sql`update runs set tenant_id = ${b} where id = ${ofB}`;
+    const by = (name: string, runId: typeof ofA) => new Client(at, runId, `?access_token=${name}`, "inspect");
+    for (const client of Array.from({ length: 25 }, () => by("ann", ofA))) await client.has(1);
+    expect(await by("ann", ofA).closed()).toBe(1013);
+    await by("bob", ofB).has(1);
   });
 
   it("count as watchers of the feed", async () => {

@@ -28,11 +28,11 @@ const event = (more: object) => rig.call("POST", "/api/v1/events", { topic: "t",
 const message = (properties: { headers?: object; messageId?: string }): Promise<boolean> => {
   try {
     const limits = { bodyBytes: 10_000, outputBytes: 10_000 };
-    const { headers } = readMessage(
+    const { event: read } = readMessage(
       { content: Buffer.alloc(0), fields: { routingKey: "t" }, properties: { headers: {}, ...properties } } as never,
       limits,
     );
-    return Promise.resolve(Object.keys(headers).length === Object.keys(properties.headers ?? {}).length);
+    return Promise.resolve(Object.keys(read.headers).length === Object.keys(properties.headers ?? {}).length);
   } catch {
     return Promise.resolve(false);
   }

@@ -1,5 +1,7 @@
 // How a workflow does, over HTTP: what ended in each part of a window, and how long runs and steps took; and the bounds of what is read.
+
 import { beforeEach, describe, expect, it } from "vitest";
+import { EVERYTHING } from "../../src/access/index.js";
 import { countEnds } from "../../src/store/statistics/end-counts.js";
 import { workflowPerformance } from "../../src/store/statistics/performance.js";
 import { deleteRuns, forgetCounts } from "../harness/database.js";
@@ -111,9 +113,9 @@ describe("the buckets", () => {
   it("say that more ended than were read", async () => {
     for (let count = 0; count < 3; count++) await ended("succeeded", 30);
     const asked = { workflowId: "orders", hours: 24 };
-    const some = await workflowPerformance(rig.database.sql, asked, { ends: 120 });
+    const some = await workflowPerformance(rig.database.sql, EVERYTHING, asked, { ends: 120 });
     expect([some.count_is_lower_bound, sum(some.buckets as Ends[])]).toEqual([true, [2, 0, 0]]);
-    const all = await workflowPerformance(rig.database.sql, asked, { ends: 180 });
+    const all = await workflowPerformance(rig.database.sql, EVERYTHING, asked, { ends: 180 });
     expect([all.count_is_lower_bound, sum(all.buckets as Ends[])]).toEqual([undefined, [3, 0, 0]]);
   });
 });
@@ -125,9 +127,19 @@ describe("durations", () => {
     const { body } = await rig.call("GET", URL);
     expect(body.run_ms).toEqual({ count: 10, p50: 500, p90: 900, p99: 1_000 });
     expect([body.runs_read, body.is_sample]).toEqual([11, undefined]);
-    const some = await workflowPerformance(rig.database.sql, { workflowId: "orders", hours: 24 }, { sample: 3 });
+    const some = await workflowPerformance(
+      rig.database.sql,
+      EVERYTHING,
+      { workflowId: "orders", hours: 24 },
+      { sample: 3 },
+    );
     expect([some.run_ms.count, some.runs_read, some.is_sample]).toEqual([2, 3, true]);
-    const looked = await workflowPerformance(rig.database.sql, { workflowId: "orders", hours: 24 }, { looked: 5 });
+    const looked = await workflowPerformance(
+      rig.database.sql,
+      EVERYTHING,
+      { workflowId: "orders", hours: 24 },
+      { looked: 5 },
+    );
     expect([looked.runs_read, looked.is_sample]).toEqual([5, true]);
   });
 
@@ -150,7 +162,12 @@ describe("durations", () => {
       { step_id: "pay", count: 2, failed: 0, p50_ms: 40, p90_ms: 60, p99_ms: 60 },
       { step_id: "ship", count: 1, failed: 1 },
     ]);
-    const some = await workflowPerformance(rig.database.sql, { workflowId: "orders", hours: 24 }, { auditRows: 2 });
+    const some = await workflowPerformance(
+      rig.database.sql,
+      EVERYTHING,
+      { workflowId: "orders", hours: 24 },
+      { auditRows: 2 },
+    );
     expect([some.is_sample, some.steps.length < 3]).toEqual([true, true]);
   });
 

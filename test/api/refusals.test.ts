@@ -43,6 +43,7 @@ const REFUSALS: readonly Refusal[] = [
   post("a start without a body", START, undefined, "$.workflow_id"),
   post("a start that is not JSON", START, "{oops", "is not JSON: see line 1, column 2"),
   post("a start with a comma too many", START, '{\n  "workflow_id": "día🎉",\n}', "is not JSON: see line 3, column 1"),
+  post("a start with a mark and a comma too many", START, '\uFEFF{\n "a": 1,\n}', "is not JSON: see line 3, column 1"),
   post("a start with a comma too many in a list", START, '{"workflow_id":["w",]}', "is not JSON: unexpected ]"),
   post("a start that quotes a place", START, "x at position 3", "is not JSON: unexpected x"),
   post("a start that quotes an end", START, '{"Unexpected end of JSON input": x', "is not JSON: unexpected x"),

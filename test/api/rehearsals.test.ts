@@ -1,6 +1,9 @@
 // Rehearsals over HTTP: their answers and refusals; they store and send nothing.
+
 import { beforeAll, describe, expect, it, vi } from "vitest";
-import { useRig } from "./rig.js";
+import { uuidv7 } from "../../src/ids.js";
+import { verifierOf } from "../harness/verifier.js";
+import { otherApi, useRig } from "./rig.js";
 
 const rig = useRig();
 const post = (document: object) => rig.call("POST", "/api/v1/workflows", document);
@@ -100,5 +103,32 @@ describe("a rehearsal over HTTP", () => {
     expect(order.indexOf("alive")).toBeLessThan(2);
     for (const { status, body: answered } of answers)
       if (status === 200) expect(answered.left).toMatch(/did not end within/);
+  });
+
+  it("of one tenant take half of the places of a node at most, and another's finds one", async () => {
+    const [a, b] = [uuidv7(), uuidv7()];
+    const app = await otherApi(
+      rig,
+      {},
+      {
+        verifier: verifierOf({
+          ann: { roles: ["operator"], tenantId: a },
+          al: { roles: ["operator"], tenantId: a },
+          bob: { roles: ["operator"], tenantId: b },
+        }),
+      },
+    );
+    const asked = (token: string) =>
+      app.inject({
+        ...{ method: "POST", url: "/api/v1/workflows/pay/test", payload: { mocks: {} } },
+        headers: { host: "localhost", authorization: `Bearer ${token}` },
+      });
+    const answers = await Promise.all(["ann", "al", "ann", "bob", "al"].map(asked));
+    const refused = answers.filter(({ statusCode }) => statusCode === 503);
+    expect(refused.map((answer) => answer.json().message)).toEqual([
+      ...Array(2).fill("2 rehearsals of yours are in progress; try again"),
+    ]);
+    expect(answers[3]?.statusCode).not.toBe(503);
+    await app.close();
   });
 });

@@ -17,6 +17,7 @@ import {
   type RunId,
   Schemas,
 } from "../../machines/index.js";
+import { SecurityLog } from "../../src/access/index.js";
 import { type ApiConfig, type ApiDeps, buildApi, loadDefinitionsDir } from "../../src/api/index.js";
 import type { Workers } from "../../src/dispatch/workers.js";
 import { createFeed, type Feed } from "../../src/feed/index.js";
@@ -25,7 +26,9 @@ import { createLogger } from "../../src/log.js";
 import { createMetrics } from "../../src/metrics/index.js";
 import { BulkJobs, Migrations, Reruns } from "../../src/operate/index.js";
 import type { CommandOptions, StartRequest } from "../../src/run/ports.js";
+import { workflowVersions } from "../../src/store/lists/definitions.js";
 import { ReadPool } from "../../src/store/lists/read-pool.js";
+import { Erasure } from "../../src/store/upkeep/erasure.js";
 import { Triggers } from "../../src/trigger/index.js";
 import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
@@ -84,10 +87,16 @@ export const compile: ApiDeps["compile"] = {
 
 const RUN_ID = asRunId("0190a000-0000-7000-8000-0000000000aa");
 
+/** With a verifier, access is on. */
+export interface RigOptions {
+  readonly amqp?: boolean;
+  readonly pingMs?: number;
+  readonly maxWaiters?: number;
+  readonly deps?: Partial<ApiDeps>;
+}
+
 /** Call it at the top of a test file. */
-export function useRig(
-  options: { amqp?: boolean; pingMs?: number; maxWaiters?: number; deps?: Partial<ApiDeps> } = {},
-): Rig {
+export function useRig(options: RigOptions = {}): Rig {
   const rig = {
     started: [],
     asked: [],
@@ -157,10 +166,8 @@ export function otherApi(
   });
 }
 
-function depsOf(
-  rig: Rig,
-  { amqp = false, pingMs, maxWaiters }: { amqp?: boolean; pingMs?: number; maxWaiters?: number },
-): ApiDeps {
+function depsOf(rig: Rig, { amqp = false, pingMs, maxWaiters, deps: { verifier } = {} }: RigOptions): ApiDeps {
+  const owned = verifier !== undefined;
   const lines = new Writable({
     write(chunk, _encoding, done) {
       rig.logLines.push(String(chunk));
@@ -181,6 +188,7 @@ function depsOf(
       return rig.answer(command, runId) as AnswerTo<C>;
     },
   };
+  const log = createLogger({ logLevel: "info" }, lines);
   const deps: Omit<ApiDeps, "triggers"> = {
     config: {
       ...(amqp && { amqpUrl: "amqp://localhost" }),
@@ -198,12 +206,19 @@ function depsOf(
         return compileWorkflow(row?.document).program as Program;
       },
       published: async (workflowId, version) => {
-        const rows = await rig.database.sql<{ definition_id: string; version: number; document: JsonObject }[]>`
-          select definition_id, version, document from definitions
+        const rows = await rig.database.sql<
+          { definition_id: string; version: number; tenant_id: string | null; document: JsonObject }[]
+        >`
+          select definition_id, version, tenant_id, document from definitions
           where workflow_id = ${workflowId} and published order by version desc`;
         const row = rows.find((one) => version === undefined || one.version === version);
         const { program } = row ? compileWorkflow(row.document, { version: row.version }) : {};
-        return row && program && { definitionId: row.definition_id, program };
+        const owner = owned && row?.tenant_id ? { owner: row.tenant_id } : {};
+        return row && program && { definitionId: row.definition_id, program, ...owner };
+      },
+      stored: async (workflowId, version, tenantId) => {
+        const usableBy = { tenantId: tenantId ?? null, owned };
+        return workflowVersions.exists(rig.database.sql, workflowId, { version, usableBy });
       },
       action: () => undefined,
       actionNames: () => ["shop.charge"],
@@ -216,6 +231,7 @@ function depsOf(
     sql: rig.database.sql,
     readPool: readPoolOn(rig.database.sql),
     upkeep: rig.database.sql,
+    security: new SecurityLog(log),
     feed: rig.feed,
     workers: rig.workers,
     announcer: { announce: (eventId) => rig.announced.push(eventId) },
@@ -232,6 +248,7 @@ function depsOf(
     },
     reruns: new Reruns(rig.database.sql, starter),
     bulk: new BulkJobs({ sql: rig.database.sql, onCreated: () => {} }),
+    erasure: new Erasure(rig.database.sql),
     migrations: {
       check: (...asked) => migrations.check(...asked),
       report: (...asked) => migrations.report(...asked),
@@ -239,7 +256,7 @@ function depsOf(
     now: () => NOW,
     metrics: createMetrics(),
     scheduler: new FairScheduler(),
-    log: createLogger({ logLevel: "info" }, lines),
+    log,
     compile,
     ready: () => rig.ready,
     pingMs,

@@ -119,6 +119,8 @@ describe("the OpenAPI document", () => {
 
 /** POSTs whose repeat is the same as the first, by what they are. */
 const REPEATABLE = [
+  "/auth/session",
+  "/auth/logout",
   "/api/v1/workflows/{wf_id}/migrations/check",
   "/api/v1/sagas/{run_id}/actions/{step_id}/result",
   "/api/v1/sagas/{run_id}/actions/{step_id}/heartbeat",
@@ -132,6 +134,7 @@ const REPEATABLE = [
   "/api/v1/rules/{rule_id}/versions/{version}/unpublish",
   "/api/v1/rules/{rule_id}/evaluate",
   "/api/v1/registry/register",
+  "/api/v1/api_keys",
 ];
 
 interface Schema {

@@ -143,7 +143,7 @@ describe("submit", () => {
     const id = await insertTask({});
     expect((await rig.call("POST", url(runs.root, id), body)).status).toBe(202);
     const command = { type: "submit", taskId: id, result, submittedBy, actor: "api" };
-    expect(rig.asked).toEqual([{ runId: runs.root, command, options: {} }]);
+    expect(rig.asked).toEqual([{ runId: runs.root, command, options: { reach: { tenants: "*" } } }]);
   });
 
   it("unknown members beside a result are ignored, and named", async () => {

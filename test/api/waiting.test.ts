@@ -1,10 +1,12 @@
 // Waiting for a run: `wait_ms` on start and get. It costs a listener of the feed and no poll, and the listener goes with its client.
 import type { AddressInfo } from "node:net";
-import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { newRun } from "../../machines/index.js";
+import type { Principal } from "../../src/access/index.js";
 import { until } from "../harness/until.js";
+import { principalOf } from "../harness/verifier.js";
 import { committed } from "./client.js";
-import { appendEvents, endRun, insertRun, useRig } from "./rig.js";
+import { appendEvents, endRun, insertRun, otherApi, useRig } from "./rig.js";
 import { bytesOf } from "./wire.js";
 
 const rig = useRig({ maxWaiters: 3 });
@@ -61,6 +63,32 @@ describe("a get that waits", () => {
     const id = await insertRun(rig);
     for (const query of ["wait_ms=60001", "wait_ms=-1", "wait_ms=x", "after_seq=-1"])
       expect([query, (await get(`${id}?${query}`)).status]).toEqual([query, 400]);
+  });
+});
+
+describe("a wait for a credential that ends", () => {
+  const TENANT = "0190a000-0000-7000-8000-0000000000f1";
+
+  /** An API of one principal, which waits for a run of its tenant. */
+  async function waitWith(ends: Partial<Principal>): Promise<number> {
+    const principal = { ...principalOf("ann", { roles: ["viewer"], tenantId: TENANT }), ...ends };
+    const app = await otherApi(rig, {}, { verifier: { verify: () => principal }, now: Date.now });
+    onTestFinished(() => app.close());
+    const url = await app.listen({ port: 0, host: "127.0.0.1" });
+    const id = await insertRun(rig, { tenant_id: TENANT });
+    const answer = await fetch(`${url}/api/v1/sagas/${id}?wait_ms=10000`, { headers: { authorization: "Bearer ann" } });
+    await answer.text();
+    return answer.status;
+  }
+
+  it("is over when it is revoked, and when it expires: the run is not answered", async () => {
+    const ending = new AbortController();
+    const revoked = waitWith({ ended: ending.signal });
+    await waits(1);
+    ending.abort();
+    expect(await revoked).toBe(401);
+    await waits(0);
+    expect(await waitWith({ expiresAt: Date.now() + 300 })).toBe(401);
   });
 });
 

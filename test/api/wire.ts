@@ -4,7 +4,7 @@ import { documented } from "./documented.js";
 
 export interface WireAnswer {
   readonly status: number;
-  /** Names in lower case. */
+  /** Names in lower case. Cookies are one a line. */
   readonly headers: Readonly<Record<string, string>>;
   readonly text: string;
   // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of any shape, and fail where they have another.
@@ -78,7 +78,9 @@ function answerOf(bytes: Buffer): WireAnswer | undefined {
   const end = bytes.indexOf("\r\n\r\n");
   if (end < 0) return undefined;
   const [first = "", ...lines] = bytes.subarray(0, end).toString("latin1").split("\r\n");
-  const headers = Object.fromEntries(lines.map(headerOf));
+  const pairs = lines.map(headerOf);
+  const cookies = pairs.flatMap(([name, value]) => (name === "set-cookie" ? [value] : []));
+  const headers = Object.fromEntries([...pairs, ...(cookies.length > 0 ? [["set-cookie", cookies.join("\n")]] : [])]);
   const body = bytes.subarray(end + 4);
   if (body.length < Number(headers["content-length"] ?? 0)) return undefined;
   const text = body.toString();

@@ -45,24 +45,24 @@ describe("the rule book", () => {
     const { sql, rows } = counting();
     const book = new RuleBook(sql, silentLog);
     await book.refresh();
-    const before = [rows(), book.rule("rule3")];
+    const before = [rows(), book.rule("rule3", "*")];
     await book.refresh();
     expect(rows()).toBe((before[0] as number) + 1);
     await publish("rule7", "other");
     await book.refresh();
     expect(rows()).toBe((before[0] as number) + 1 + 1 + 20 + 1);
-    expect(book.rule("rule3")).toBe(before[1]);
-    expect(book.rule("rule7")).toMatchObject({ version: 2 });
+    expect(book.rule("rule3", "*")).toBe(before[1]);
+    expect(book.rule("rule7", "*")).toMatchObject({ version: 2 });
   });
 
   it("forgets a rule that is published no longer", async () => {
     await publish("gone");
     const book = new RuleBook(database.sql, silentLog);
     await book.refresh();
-    expect(book.rule("gone")).toMatchObject({ version: 1 });
+    expect(book.rule("gone", "*")).toMatchObject({ version: 1 });
     await ruleVersions.publish(database.sql, "gone", 1, false);
     await book.refresh();
-    expect(book.rule("gone")).toBeUndefined();
+    expect(book.rule("gone", "*")).toBeUndefined();
   });
 
   it("keeps no more compiled rules than their weight allows, and gives each that is asked for", async () => {
@@ -70,12 +70,12 @@ describe("the rule book", () => {
     for (const key of keys) await publish(key, "x".repeat(10_000));
     const book = new RuleBook(database.sql, silentLog, 50_000);
     await book.refresh();
-    const first = book.rule("heavy0");
+    const first = book.rule("heavy0", "*");
     for (const key of [...keys, ...keys]) {
-      expect(book.rule(key)).toMatchObject({ ruleId: key });
+      expect(book.rule(key, "*")).toMatchObject({ ruleId: key });
       expect(book.compiledChars).toBeLessThanOrEqual(50_000);
     }
-    expect(book.rule("heavy0")).not.toBe(first);
-    expect(book.rule("heavy11")).toBe(book.rule("heavy11"));
+    expect(book.rule("heavy0", "*")).not.toBe(first);
+    expect(book.rule("heavy11", "*")).toBe(book.rule("heavy11", "*"));
   });
 });

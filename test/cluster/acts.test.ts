@@ -1,6 +1,7 @@
 // The acts of an operator at two services on one database: each act is first sent to the service that does not own the run, or to the one that
 // does, and then under the same idempotency key to the other. It is done once, and both give the same answer.
 // @module-tag long
+// @access both
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { Client } from "../faults/client.js";

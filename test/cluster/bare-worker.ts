@@ -1,6 +1,7 @@
 // A worker without the SDK: one stream to one node, and the minimum of the protocol. It executes a dispatch once, keeps its answer
 // until it is recorded, and names the dispatches that it holds after a reconnect.
 import { RawWorker, type Wire } from "../dispatch/rig.js";
+import { workerToken } from "../harness/access.js";
 
 export class BareWorker {
   /** Dispatch ids in the order of their arrival; one that was sent twice is here twice. */
@@ -25,7 +26,13 @@ export class BareWorker {
     stream.onRecorded = ({ dispatch_id: id }) => this.unrecorded.delete(id);
     const inFlight = [...this.held.keys(), ...this.unrecorded.keys()];
     stream.send({
-      hello: { worker_id: this.id, service: this.service, max_in_flight: this.credit, in_flight: inFlight },
+      hello: {
+        ...workerToken(),
+        worker_id: this.id,
+        service: this.service,
+        max_in_flight: this.credit,
+        in_flight: inFlight,
+      },
     });
     const { node_id: nodeId } = await stream.wait("hello_ack");
     for (const step of this.unrecorded.values()) this.answer(step);

@@ -134,6 +134,9 @@ async function trigger(document: object = CRON): Promise<string> {
   return `${API}/triggers/${(await post(`${API}/triggers`, document)).json.id}`;
 }
 
+const OPERATOR = { name: "ops", roles: ["platform", "admin"] };
+const keyUrl = async () => `${API}/api_keys/${(await post(`${API}/api_keys`, OPERATOR)).json.id}`;
+
 const unknownRun = () => `${API}/sagas/${uuidv7()}`;
 const twice = async (act: () => Promise<WireAnswer>) => {
   await act();
@@ -202,6 +205,13 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [404, "the children of no run", () => get(`${unknownRun()}/children/counts`), { error: "not_found" }],
     [200, "undo of a run that succeeded", async () => get(`${await succeeded("paid")}/undo`), UNDO],
     [200, "explain", async () => get(`${await aRun()}/explain`), { waiting_for: [{ kind: "signal" }] }],
+  ],
+  "DELETE /sagas/{id}": [
+    [204, "a run that has ended", async () => send("DELETE", await succeeded("paid"))],
+    [400, "a malformed id", () => send("DELETE", `${API}/sagas/17`), { error: "bad_request" }],
+    [404, "no such run", () => send("DELETE", unknownRun()), { error: "not_found" }],
+    [404, "an erased run", async () => deleteTwice(await succeeded("paid")), { error: "not_found" }],
+    [409, "a run that has not ended", async () => send("DELETE", await waiting()), { error: "conflict" }],
   ],
   "POST /sagas/{id}/cancel": [
     [202, "accepted", async () => post(`${await waiting()}/cancel`, { reason: "enough" }), { already_terminal: false }],
@@ -383,6 +393,28 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
   "DELETE /triggers/{id}": [
     [204, "there", async () => send("DELETE", await trigger())],
     [404, "deleted already", async () => deleteTwice(await trigger()), { error: "not_found" }],
+  ],
+  "/auth without access control": [
+    [403, "a session for another page", () => post("/auth/session", { api_key: "saga_a_b" }), { error: "forbidden" }],
+    [200, "who asks", () => get("/auth/session"), { kind: "anyone" }],
+    [204, "a logout", () => post("/auth/logout")],
+    [501, "a login", () => get("/auth/login"), { error: "invalid_config" }],
+    [400, "a login to go on elsewhere", () => get("/auth/login?next="), { error: "bad_request" }],
+    [501, "a callback", () => get("/auth/callback"), { error: "invalid_config" }],
+  ],
+  "POST /api_keys": [
+    [201, "a key of the platform", () => post(`${API}/api_keys`, OPERATOR), { name: "ops", key: expect.any(String) }],
+    [400, "no tenant", () => post(`${API}/api_keys`, { ...OPERATOR, roles: ["viewer"] }), { error: "bad_request" }],
+    [400, "an Idempotency-Key", () => post(`${API}/api_keys`, OPERATOR, { "idempotency-key": "k" })],
+  ],
+  "GET /api_keys": [
+    [200, "a page", () => get(`${API}/api_keys`), PAGE],
+    [400, "an unknown filter", () => get(`${API}/api_keys?name=ops`), { error: "bad_request" }],
+  ],
+  "DELETE /api_keys/{id}": [
+    [204, "there, and again", () => twice(async () => send("DELETE", await keyUrl()))],
+    [400, "a malformed id", () => send("DELETE", `${API}/api_keys/17`), { error: "bad_request" }],
+    [404, "no such key", () => send("DELETE", `${API}/api_keys/0000000000000000`), { error: "not_found" }],
   ],
   "POST /workflows/{wf_id}/migrations/check": [
     [200, "a version", () => post(`${API}/workflows/wait/migrations/check`, { version: 1 }), { refused: 0 }],

@@ -3,10 +3,12 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Writable } from "node:stream";
+import type { Sql } from "postgres";
 import { describe, expect, it } from "vitest";
 import { openFoundations } from "../../src/cluster/foundations.js";
 import { ConfigError, loadConfig } from "../../src/config/index.js";
 import { createLogger } from "../../src/log.js";
+import { prepareReader, READER_ROLE } from "../../src/store/migrate/reader-role.js";
 import { createTestDatabase } from "../harness/database.js";
 
 /** The warnings of a start with this secrets file. */
@@ -52,5 +54,68 @@ describe("a node that starts with secrets", () => {
 
   it("does not start with a file that others can read", async () => {
     await expect(warningsWith("{}", 0o644)).rejects.toThrow(ConfigError);
+  });
+});
+
+describe("a node that starts with access on", () => {
+  const on = (databaseUrl: string, readUrl?: string) => {
+    const { config } = loadConfig({ DATABASE_URL: databaseUrl, ...(readUrl && { SAGA_READ_DATABASE_URL: readUrl }) });
+    return { config: { ...config, auth: "api_key" as never }, databaseUrl, log: createLogger({ logLevel: "silent" }) };
+  };
+  const here = { closed: new AbortController().signal, reach: { tenants: ["0190a000-0000-7000-8000-00000000000a"] } };
+  const who = (sql: Sql) => sql<[Who]>`
+    select current_user as name, session_user as login, current_setting('saga.tenants') as tenants`;
+  interface Who {
+    readonly name: string;
+    readonly login: string;
+    readonly tenants: string;
+  }
+
+  it("reads for clients as the role that may only read, or by the login that is named, and ends what their clients leave", async () => {
+    const database = await createTestDatabase();
+    const login = `saga_reads_${process.pid}`;
+    const url = new URL(database.url);
+    [url.username, url.password] = [login, "hunter-of-reads"];
+    try {
+      await prepareReader(database.sql, { ownLogin: true });
+      await database.sql.unsafe(
+        `create role ${login} login password 'hunter-of-reads'; grant ${READER_ROLE} to ${login}`,
+      );
+      for (const [readUrl, name] of [
+        [undefined, READER_ROLE],
+        [url.href, login],
+      ] as const) {
+        const { readPool, closeDatabase, catalog, feed } = await openFoundations(on(database.url, readUrl));
+        try {
+          const [row] = await readPool.look(here, who);
+          expect(row).toMatchObject({ name, tenants: here.reach.tenants[0] });
+          const client = new AbortController();
+          const slow = readPool.run({ ...here, closed: client.signal }, (sql) => {
+            setImmediate(() => client.abort());
+            return sql`select pg_sleep(60)`;
+          });
+          await expect(slow).rejects.toMatchObject({ status: 503 });
+          expect((await readPool.run(here, who))[0]).toMatchObject({ name });
+        } finally {
+          catalog.stop();
+          await feed.stop();
+          await closeDatabase();
+        }
+      }
+    } finally {
+      await database.sql.unsafe(`drop role if exists ${login}`);
+      await database.drop();
+    }
+  });
+
+  it("does not start where the login of the reads may do more than read", async () => {
+    const database = await createTestDatabase();
+    // Another text of the same login, the owner's.
+    const other = `${database.url}${database.url.includes("?") ? "&" : "?"}connect_timeout=9`;
+    try {
+      await expect(openFoundations(on(database.url, other))).rejects.toThrow(/clients' reads need a database role/);
+    } finally {
+      await database.drop();
+    }
   });
 });

@@ -9,4 +9,4 @@ const book = defineAction({
   ...{ name: "book", input: { type: "object" }, output: { type: "object" }, compensable: true },
   execute: () => (does === "holds" ? new Promise(() => {}) : {}),
 });
-await createWorker({ service: "travel", grpc, api, actions: [book] }).start();
+await createWorker({ service: "travel", grpc, api, token: process.env.TOKEN, actions: [book] }).start();

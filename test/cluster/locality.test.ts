@@ -7,6 +7,7 @@ import { asRunId } from "../../machines/index.js";
 import { shardOf } from "../../src/ids.js";
 import { createWorker, defineAction, type Worker } from "../../src/sdk/worker/index.js";
 import { ownerOf } from "../../src/shard/placement.js";
+import { credential, workerToken } from "../harness/access.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
@@ -39,7 +40,7 @@ interface Started {
 async function post(path: string, body: object, headers: Readonly<Record<string, string>> = {}): Promise<Started> {
   const response = await fetch(`${service.url}${path}`, {
     method: "POST",
-    headers: { "content-type": "application/json", connection: "close", ...headers },
+    headers: { ...credential(), "content-type": "application/json", connection: "close", ...headers },
     body: JSON.stringify(body),
   });
   expect(response.ok).toBe(true);
@@ -132,6 +133,7 @@ describe("a worker", () => {
   beforeAll(async () => {
     const any = { input: Type.Object({}), output: Type.Object({}) };
     worker = createWorker({
+      ...workerToken(),
       ...{ service: "shop", grpc: service.grpcAddress, api: service.url, maxInFlight: CREDIT },
       actions: [defineAction({ name: "pack", ...any, execute: () => slow.execute() })],
       log: { debug() {}, info() {}, warn() {}, error() {} },

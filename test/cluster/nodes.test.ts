@@ -2,6 +2,7 @@
 // @module-tag both
 import { setTimeout as delay, setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { credential } from "../harness/access.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
@@ -36,7 +37,7 @@ async function rows(): Promise<string[]> {
 
 /** Over a new connection, which may reach any node. */
 async function post({ url }: ServiceProcess, path: string, body: object) {
-  const headers = { "content-type": "application/json", connection: "close" };
+  const headers = { ...credential(), "content-type": "application/json", connection: "close" };
   const response = await fetch(`${url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
   return { status: response.status, body: (await response.json()) as { version?: number } };
 }

@@ -1,6 +1,7 @@
 // A worker that is connected to one node serves the runs of all nodes: over Redis between services, and over IPC between the nodes
 // of one service. Each dispatch is sent to it once, and all runs end even if its node is killed.
 // @module-tag long
+// @access both
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { DEFAULT_LIMITS } from "../../src/dispatch/limits.js";
 import { shardOf, uuidv7 } from "../../src/ids.js";

@@ -1,6 +1,7 @@
 // One REST suite in three places: a single node, the node that owns the runs, and a node that does not. The answers must be right,
 // and the same everywhere.
 // @module-tag long
+// @access both
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { hangUp } from "../api/client.js";
 import { describeWithRedis } from "../harness/services.js";

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { type ClientDuplexStream, credentials, makeClientConstructor, type ServiceDefinition } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import { packageRoot } from "../../src/config/package.js";
+import { credential, workerToken } from "../harness/access.js";
 import type { ServiceProcess } from "../harness/service.js";
 
 export interface LogLine {
@@ -86,14 +87,18 @@ export interface Answer {
 /** Over a new connection. */
 export function request(url: string, within = 30_000): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const sent = get(url, { agent: false, headers: { connection: "close" }, timeout: within }, (response) => {
-      let text = "";
-      response.setEncoding("utf8").on("data", (part) => {
-        text += part;
-      });
-      response.on("end", () => resolve({ status: response.statusCode ?? 0, text }));
-      response.on("error", reject);
-    });
+    const sent = get(
+      url,
+      { agent: false, headers: { ...credential(), connection: "close" }, timeout: within },
+      (response) => {
+        let text = "";
+        response.setEncoding("utf8").on("data", (part) => {
+          text += part;
+        });
+        response.on("end", () => resolve({ status: response.statusCode ?? 0, text }));
+        response.on("error", reject);
+      },
+    );
     sent.on("timeout", () => sent.destroy(new Error("no answer in time")));
     sent.on("error", reject);
   });
@@ -125,7 +130,7 @@ export async function nodeOfStream(address: string): Promise<string> {
     return await new Promise<string>((resolve, reject) => {
       call.on("error", reject);
       call.on("data", ({ hello_ack }: Ack) => hello_ack && resolve(hello_ack.node_id));
-      call.write({ hello: { worker_id: "w", service: "nobody", actions: [], max_in_flight: 1 } });
+      call.write({ hello: { ...workerToken(), worker_id: "w", service: "nobody", actions: [], max_in_flight: 1 } });
     });
   } finally {
     call.cancel();

@@ -1,6 +1,7 @@
 // Several services on one database and one Redis: every route answers the same from the owner of a run and from another node,
 // workers of either serve both, and the work continues when Redis dies, which carries hints only, and when a node does.
 // @module-tag both
+// @access both
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -9,6 +10,7 @@ import { uuidv7 } from "../../src/ids.js";
 import { Client } from "../faults/client.js";
 import { Load } from "../faults/load.js";
 import { openShop, type Shop } from "../faults/shop.js";
+import { credential, workerToken } from "../harness/access.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { long } from "../harness/long.js";
 import { openPrivateRedis, type PrivateRedis } from "../harness/redis.js";
@@ -121,7 +123,8 @@ describeWithRedis("two services", (shared) => {
     tags: "short",
   }, async () => {
     const at = [services[0]?.grpcAddress ?? "", services[0]?.url ?? ""];
-    const open = (does: string) => spawn(process.execPath, [WORKER, ...at, does], { cwd: packageRoot() });
+    const options = { cwd: packageRoot(), env: { ...process.env, TOKEN: workerToken().token } };
+    const open = (does: string) => spawn(process.execPath, [WORKER, ...at, does], options);
     const holding = open("holds");
     try {
       const connected = async () => (await client(0).insist("GET", "/workers?service=travel")).body.total > 0;
@@ -144,7 +147,8 @@ describeWithRedis("two services", (shared) => {
         const backlog = async () => (await each.insist("GET", "/cluster")).body.backlog.waiting_for_workers === 2;
         await until(backlog, { what: "the backlog" });
       }
-      const pages = async () => Promise.all(services.map(async ({ url }) => (await fetch(`${url}/metrics`)).text()));
+      const pages = async () =>
+        Promise.all(services.map(async ({ url }) => (await fetch(`${url}/metrics`, { headers: credential() })).text()));
       const queued = async () =>
         (await pages()).map((page) => Number(/^saga_dispatches_queued (\d+)/m.exec(page)?.[1]));
       await until(async () => (await queued()).reduce((sum, count) => sum + count, 0) === 2, { what: "the metric" });

@@ -1,10 +1,12 @@
 // Starts of the built service that meet something in their way: each says in one sentence what it is, and goes on if it can.
 // @module-tag long
 import { spawn } from "node:child_process";
-import { openSync } from "node:fs";
+import { mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { ANYONE, makeApiKey } from "../../src/access/index.js";
 import { parseDatabaseUrl } from "../../src/config/index.js";
 import { packageRoot } from "../../src/config/package.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
@@ -47,7 +49,7 @@ describe("a start", () => {
     expect(await service.exit()).toBe(1);
     const [first, problem, ...others] = service.log;
     expect(first).toBe("The configuration has 1 problem(s):");
-    expect(problem).toMatch(/^ {2}- HOST is beyond loopback.*SAGA_AUTH can only be off.*SAGA_INSECURE=1/);
+    expect(problem).toMatch(/^ {2}- HOST is beyond loopback.*set SAGA_AUTH.*SAGA_INSECURE=1/);
     expect(others).toEqual([]);
   });
 
@@ -65,6 +67,29 @@ describe("a start", () => {
       expect(await service.stop()).toBe(0);
     },
   );
+
+  it("with access on stores the definitions of its folder as the platform: one whose name a tenant has taken ends it", async () => {
+    const own = await createTestDatabase({ max: 1 });
+    const folder = mkdtempSync(join(tmpdir(), "saga-definitions-"));
+    onTestFinished(async () => {
+      rmSync(folder, { recursive: true });
+      await own.drop();
+    });
+    const env = { DATABASE_URL: own.url, SAGA_WORKERS: "1", SAGA_AUTH: "api_key" };
+    const service = await (await createService(env)).start();
+    const grant = { name: "admin", roles: ["admin"] as const, tenantId: "0190a000-0000-7000-8000-0000000000f1" };
+    const { key } = await makeApiKey(own.sql, ANYONE, grant, { now: Date.now() });
+    const document = { id: "taken", name: "taken", start: "a", published: true, steps: [{ id: "a", type: "noop" }] };
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+    const posted = { method: "POST", headers, body: JSON.stringify(document) };
+    expect((await fetch(`${service.url}/api/v1/workflows`, posted)).status).toBe(201);
+    await service.stop();
+    writeFileSync(join(folder, "taken.workflow.json"), JSON.stringify({ ...document, name: "of the platform" }));
+    const next = await createService({ ...env, SAGA_DEFINITIONS_DIR: folder });
+    await next.start({ ready: false });
+    expect(await next.exit()).toBe(1);
+    expect(next.log.join("\n")).toContain("taken is taken");
+  });
 
   it.each(["1", "2"])("with %s node(s) on a database of an unpublished build ends with one sentence", async (nodes) => {
     const unpublished = await createTestDatabase({ max: 1, migrated: false });

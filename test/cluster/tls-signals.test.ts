@@ -1,5 +1,7 @@
 // SIGHUP to a built service with TLS: with one node the certificate alone is replaced, and streams stay; with several, all of them serve the new
 // one and are replaced. A certificate that cannot be served changes nothing.
+import { writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { WebSocket } from "ws";
 import { type Authority, createAuthority, describeWithOpenssl } from "../harness/certificates.js";
@@ -19,10 +21,10 @@ describeWithOpenssl("a service with TLS", () => {
   });
   afterAll(() => database.drop());
 
-  async function start(nodes: number) {
+  async function start(nodes: number, more: Record<string, string> = {}) {
     const files = new ReplacedFiles();
     files.hold(authority.issue(NAMES));
-    const env = { DATABASE_URL: database.url, SAGA_WORKERS: String(nodes), ...files.settings };
+    const env = { DATABASE_URL: database.url, SAGA_WORKERS: String(nodes), ...files.settings, ...more };
     const service = await createService(env);
     await service.start({ ready: false });
     const ports = [service.url, `http://${service.grpcAddress}`].map((url) => Number(new URL(url).port));
@@ -66,7 +68,12 @@ describeWithOpenssl("a service with TLS", () => {
   });
 
   it("of two nodes serves the new certificate on both at once, and keeps both at a bad one", async () => {
-    const { files, service, serials } = await start(2);
+    const clients = join(dirname(authority.caFile), "clients.json");
+    writeFileSync(clients, "{}");
+    const { files, service, serials } = await start(2, {
+      ...{ SAGA_AUTH: "api_key,mtls", SAGA_TLS_CLIENT_CA_FILE: authority.caFile, SAGA_TLS_CLIENTS_FILE: clients },
+    });
+    expect(logged(service, "access control is on")).toMatchObject([{ credentials: ["api_key", "mtls"] }]);
     await until(() => livingNodes(service).length === 2, { what: "two nodes" });
     const before = await serials();
     const nodes = livingNodes(service).map(({ pid }) => pid);
@@ -78,6 +85,13 @@ describeWithOpenssl("a service with TLS", () => {
     expect(await serials()).toEqual(before);
     expect(livingNodes(service).map(({ pid }) => pid)).toEqual(nodes);
     files.hold(authority.issue(NAMES));
+    writeFileSync(clients, "{");
+    signal(service);
+    await until(() => logged(service, "certificate not replaced, the old one and the nodes stay").length === 2, {
+      what: "the refusal of the clients",
+    });
+    expect(livingNodes(service).map(({ pid }) => pid)).toEqual(nodes);
+    writeFileSync(clients, "{}");
     signal(service);
     await until(() => logged(service, "all nodes replaced").length === 1, { what: "the replacement" });
     // Before they are replaced: the nodes that were there have said so themselves.

@@ -4,7 +4,7 @@ import { chmodSync, copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type ConfigError, loadConfig, readCertificate, validityWarning } from "../../src/config/index.js";
+import { type ConfigError, type Env, loadConfig, readCertificate, validityWarning } from "../../src/config/index.js";
 import {
   type Authority,
   createAuthority,
@@ -148,7 +148,8 @@ describe("the validity of the certificate", () => {
 });
 
 describe("sslmode=require", () => {
-  const warned = (url: string) => loadConfig({ DATABASE_URL: url }).warnings.some((line) => line.includes("sslmode"));
+  const warnings = (env: Env) => loadConfig(env).warnings.filter((line) => line.includes("sslmode"));
+  const warned = (url: string) => warnings({ DATABASE_URL: url }).length > 0;
 
   it.each([
     ["postgres://db.example/saga?sslmode=require", true],
@@ -162,5 +163,14 @@ describe("sslmode=require", () => {
     ["postgres://db.example/saga", false],
   ])("of %s is warned about: %s", (url, isWarned) => {
     expect(warned(url)).toBe(isWarned);
+  });
+
+  it("of the reads is warned about, too, by its own setting", () => {
+    const [url, other] = ["postgres://db.example/saga?sslmode=require", "postgres://127.0.0.1/saga?sslmode=require"];
+    expect(warnings({ DATABASE_URL: url, SAGA_READ_DATABASE_URL: url })).toEqual([
+      expect.stringMatching(/^DATABASE_URL has sslmode=require/),
+      expect.stringMatching(/^SAGA_READ_DATABASE_URL has sslmode=require/),
+    ]);
+    expect(warnings({ DATABASE_URL: other, SAGA_READ_DATABASE_URL: other })).toEqual([]);
   });
 });

@@ -154,7 +154,7 @@ describe("a service without access control", () => {
       const notSaid: Record<string, string>[] = [{}, { SAGA_INSECURE: "" }, { SAGA_INSECURE: "0" }];
       for (const off of notSaid) {
         const [problem, ...others] = problemsOf({ HOST: host, ...off });
-        expect(problem).toMatch(/^HOST is beyond loopback.*SAGA_AUTH can only be off.*SAGA_INSECURE=1/);
+        expect(problem).toMatch(/^HOST is beyond loopback.*set SAGA_AUTH.*SAGA_INSECURE=1/);
         expect(others).toEqual([]);
       }
       const { config, warnings } = loadConfig({ HOST: host, SAGA_INSECURE: "1" });
@@ -173,7 +173,7 @@ describe("a service without access control", () => {
   });
 
   it.each([
-    ["SAGA_AUTH_API_KEYS", /makes API keys with saga key create and POST \/api\/v1\/api_keys$/],
+    ["SAGA_AUTH_API_KEYS", /API keys are made with saga key create and POST \/api\/v1\/api_keys$/],
     ["SAGA_AUTH_JWT_SECRET", /SAGA_AUTH_JWKS_URL or SAGA_AUTH_JWKS_FILE$/],
     ["SAGA_AUTH_JWT_PUBLIC_KEY", /SAGA_AUTH_JWKS_URL or SAGA_AUTH_JWKS_FILE$/],
   ])("refuses %s of earlier releases, names its successor and shows no value", (name, successor) => {
@@ -246,8 +246,6 @@ describe("problems", () => {
     ],
     [{ SAGA_ALLOWED_ORIGINS: "*" }, "SAGA_ALLOWED_ORIGINS"],
     [{ SAGA_ALLOWED_ORIGINS: "null" }, "SAGA_ALLOWED_ORIGINS"],
-    [{ SAGA_AUTH: "jwt" }, "SAGA_AUTH must be off: this build has no access control"],
-    [{ SAGA_AUTH: "api_key,jwt" }, "SAGA_AUTH must be off: this build has no access control"],
     [{ SAGA_INSECURE: "maybe" }, "SAGA_INSECURE must be on or off"],
   ])("%j", (env, sentence) => {
     expect(problemsOf(env as unknown as Record<string, string>).join("\n")).toContain(sentence);
@@ -269,8 +267,15 @@ describe("problems", () => {
     const env = { SAGA_WORKRS: "1", SAGA_DATADIR_FILE: "/x", OTHER: "1", SAGA_WORKERS: "1" };
     const { warnings } = loadConfig(env);
     expect(warnings.filter((warning) => warning.includes("is not a setting"))).toHaveLength(2);
-    expect(warnings[0]).toContain("SAGA_DATADIR_FILE");
-    expect(warnings[1]).toContain("SAGA_WORKRS");
+    expect(warnings[0]).toBe(
+      'SAGA_DATADIR_FILE is not a setting of this service (did you mean "SAGA_DATA_DIR_FILE"?) and has no effect',
+    );
+    expect(warnings[1]).toBe(
+      'SAGA_WORKRS is not a setting of this service (did you mean "SAGA_WORKERS"?) and has no effect',
+    );
+    expect(loadConfig({ SAGA_ELSE: "1" }).warnings[0]).toBe(
+      "SAGA_ELSE is not a setting of this service and has no effect",
+    );
   });
 });
 

@@ -2,11 +2,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
+  completedBy,
   DatabaseUrlError,
   parseDatabaseUrl,
   printableDatabaseUrl,
-  withPlaceOf,
 } from "../../src/config/database-url.js";
+import { loadConfig } from "../../src/config/index.js";
 
 const DB = { hosts: ["db"], ports: [5432] };
 
@@ -79,6 +80,7 @@ describe("a URL of a database", () => {
     ["postgres://db?client_encoding=latin1", "has the parameter client_encoding with a value"],
     ["postgres://db?sslmode=on", "has an sslmode that is none of disable,"],
     ["postgres://db?sslcert=/c.pem", "has one of sslcert and sslkey"],
+    ["postgres://db?sslmode=require&sslrootcert=system", "it needs verify-full"],
     ["postgres://db?target_session_attrs=leader", "none of any, read-write, primary"],
     ["postgres://a,b?target_session_attrs=standby", "the service needs a server that takes writes"],
     ["postgres://a,b?target_session_attrs=prefer-standby", "the service needs a server that takes writes"],
@@ -131,11 +133,48 @@ describe("a URL of a database", () => {
     ["postgres://db:5432/x", { PGHOST: "other", PGPORT: "7" }, "postgres://db:5432/x"],
     ["postgres://x?host=db&port=5432", { PGHOST: "other", PGPORT: "7" }, "postgres://x?host=db&port=5432"],
     ["postgres://a,b/x", { PGHOST: "other", PGPORT: "7" }, "postgres://a,b/x"],
-    ["postgres://db/x", { PGHOST: "", PGPORT: "" }, "postgres://db/x"],
+    ["postgres://db/x", { PGHOST: "", PGPORT: "", PGSSLMODE: "", PGOPTIONS: "" }, "postgres://db/x"],
+    ["postgres://db/x", { PGSSLMODE: "require" }, "postgres://db/x?sslmode=require"],
+    ["postgres://db/x?sslmode=disable", { PGSSLMODE: "require" }, "postgres://db/x?sslmode=disable"],
+    ["postgres://db/x?ssl=true", { PGSSLMODE: "disable" }, "postgres://db/x?ssl=true"],
+    [
+      "postgres://db/x?sslcert=/c.pem",
+      { PGSSLMODE: "verify-full", PGSSLROOTCERT: "/ca.pem", PGSSLCERT: "/other.pem", PGSSLKEY: "/k.pem" },
+      "postgres://db/x?sslcert=/c.pem&sslmode=verify-full&sslrootcert=%2Fca.pem&sslkey=%2Fk.pem",
+    ],
+    ["postgres://db/x", { PGOPTIONS: "-c geqo=off" }, "postgres://db/x?options=-c%20geqo%3Doff"],
+    ["postgres://db/x?options=-c%20a.b%3D1", { PGOPTIONS: "-c geqo=off" }, "postgres://db/x?options=-c%20a.b%3D1"],
+    [
+      "postgres://a,b/x",
+      { PGCONNECT_TIMEOUT: "3", PGTARGETSESSIONATTRS: "primary" },
+      "postgres://a,b/x?connect_timeout=3&target_session_attrs=primary",
+    ],
   ])("%s with %o leaves to the environment what it does not name", (url, environment, completed) => {
-    expect(withPlaceOf(environment, url)).toBe(completed);
+    expect(completedBy(environment, url).url).toBe(completed);
     expect(() => parseDatabaseUrl(completed)).not.toThrow();
-    expect(withPlaceOf(environment, completed)).toBe(completed);
+    expect(completedBy(environment, completed)).toEqual({ url: completed, variables: [] });
+  });
+
+  it.each([
+    [
+      "postgres://db/x",
+      { PGSSLMODE: "on" },
+      "DATABASE_URL with PGSSLMODE of the environment has an sslmode that is none of",
+    ],
+    [
+      "postgres://db/x",
+      { PGOPTIONS: "-c synchronous_commit=off" },
+      "DATABASE_URL with PGOPTIONS of the environment sets synchronous_commit",
+    ],
+    ["postgres://db/x", { PGPORT: "x" }, "DATABASE_URL with PGPORT of the environment has a port that is no number"],
+    ["postgres://db/x?sslmode=on", { PGPORT: "7" }, "DATABASE_URL has an sslmode that is none of"],
+    [
+      "postgres://db/x?sslrootcert=system",
+      { PGSSLMODE: "require" },
+      "DATABASE_URL with PGSSLMODE of the environment has the sslrootcert system with an sslmode that",
+    ],
+  ])("%s with %o is refused in the name of what is wrong", (url, environment, sentence) => {
+    expect(() => loadConfig({ DATABASE_URL: url, ...environment })).toThrow(sentence);
   });
 
   it("is printed without its password and its parameters", () => {

@@ -4,9 +4,11 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { type History, MAX_POINTS, seen } from "../../src/console/cluster/history.js";
 import { distribution, parseMetrics, rate, total } from "../../src/console/cluster/metrics.js";
 import { describeWithBrowser, openPage } from "../harness/browser.js";
-import { createTestDatabase } from "../harness/database.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { atFileEnd } from "../harness/file-end.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
+import { until } from "../harness/until.js";
+import { call } from "./runs-service.js";
 
 const PAGE = `# HELP saga_transitions_total Transitions of runs that became durable.
 # TYPE saga_transitions_total counter
@@ -72,9 +74,10 @@ describe("what the page has seen", () => {
 
 describeWithBrowser("the page of the cluster", { tags: "long" }, () => {
   let service: ServiceProcess;
+  let database: TestDatabase;
 
   beforeAll(async () => {
-    const database = await createTestDatabase();
+    database = await createTestDatabase();
     atFileEnd(() => database.drop());
     service = await (await createService({ DATABASE_URL: database.url, SAGA_WORKERS: "2" })).start();
   });
@@ -84,7 +87,13 @@ describeWithBrowser("the page of the cluster", { tags: "long" }, () => {
     const nodes = page.getByRole("region", { name: "Nodes" });
     await nodes.getByText("2 nodes are alive. They own 256 of 256 shards.").waitFor();
     expect(await nodes.locator("tbody tr").count()).toBe(2);
-    await page.getByText("runs to wake").waitFor();
+    const backlog = page.getByRole("region", { name: "Backlog" });
+    await backlog.getByText("runs to wake").waitFor();
+    await call(service, "POST", "/registry/register", { service: "shop", actions: [{ action_name: "pack" }] });
+    const steps = [{ id: "pack", type: "action", action: "shop.pack" }];
+    await call(service, "POST", "/workflows", { id: "packs", name: "Packs", start: "pack", steps, published: true });
+    await call(service, "POST", "/sagas/start", { workflow_id: "packs" });
+    await backlog.getByText("1 call that waits for a worker").waitFor();
     const live = page.getByRole("region", { name: "Commits" });
     await live.getByText("Transitions a second").waitFor();
     await live.locator(".plot canvas").nth(2).waitFor();
@@ -101,5 +110,31 @@ describeWithBrowser("the page of the cluster", { tags: "long" }, () => {
     });
     expect(logged).toHaveLength(2);
     expect(shown.map((text) => text.replaceAll("\u00a0", " ")).sort()).toEqual(logged.sort());
+  });
+
+  it("shows a node that was killed with its service as gone, and no more after ten minutes", async () => {
+    const { page } = await openPage(service.url, "/console/cluster");
+    const rows = page.getByRole("region", { name: "Nodes" }).locator("tbody tr");
+    const nodes = async () => {
+      const body = await (await fetch(`${service.url}/api/v1/cluster`)).json();
+      return (body as { nodes: { node_id: string; alive: boolean }[] }).nodes;
+    };
+    const before = new Set((await nodes()).map(({ node_id }) => node_id));
+    const other = await (await createService({ DATABASE_URL: database.url, SAGA_WORKERS: "1" })).start();
+    const id = (await nodes()).find(({ node_id }) => !before.has(node_id))?.node_id ?? "";
+    const row = rows.filter({ hasText: id });
+    await row.getByText("alive").waitFor();
+    await other.kill();
+    await row.getByText("gone").waitFor();
+    // Its clock is the database's.
+    const silentFor = (seconds: number) => database.sql`
+      update nodes set heartbeat_at = now() - make_interval(secs => ${seconds}) where node_id = ${id}`;
+    await silentFor(590);
+    expect((await nodes()).find(({ node_id }) => node_id === id)?.alive).toBe(false);
+    await silentFor(600);
+    expect(new Set((await nodes()).map(({ node_id }) => node_id))).toEqual(before);
+    await until(async () => (await row.count()) === 0 && (await rows.count()) === 2, {
+      what: "a page without the node",
+    });
   });
 });

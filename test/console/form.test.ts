@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { ASSERTIONS } from "../../machines/schema/assertions.js";
 import { keysOf, misfitsAt } from "../../src/console/parts/form-problems.js";
-import { misfits, validatorOf } from "../../src/console/parts/form-validator.js";
+import { complete, misfits, validatorOf } from "../../src/console/parts/form-validator.js";
 import { approvalMisfits, withoutDecision } from "../../src/console/tasks/approval.js";
 
 const validator = validatorOf();
@@ -29,9 +29,15 @@ describe("the validator of forms", () => {
 
   it("reports the alternative that fits best", () => {
     const card = { type: "object", required: ["card", "until"], properties: { card: { type: "string" } } };
-    const bank = { type: "object", required: ["iban"], properties: { iban: { type: "string" } } };
+    const bank = { type: "object", required: ["iban", "bic"], properties: { iban: { type: "string" } } };
     const schema = { type: "object", properties: { pay: { oneOf: [card, bank] } } };
     expect(misfits(schema, { pay: { card: "4711" } })).toEqual([{ place: ["pay", "until"], message: "is required" }]);
+  });
+
+  it("reports every alternative that fits as well as the best: the form shows the fields of one", () => {
+    const [card, bank] = ["card", "iban"].map((name) => ({ type: "object", required: [name] }));
+    const found = misfits({ type: "object", properties: { pay: { oneOf: [card, bank] } } }, { pay: {} });
+    expect(found.map(({ place }) => place.join("."))).toEqual(["pay.card", "pay.iban"]);
   });
 
   it("counts decimals as they are written", () => {
@@ -66,6 +72,40 @@ describe("the validator of forms", () => {
     } finally {
       globalThis.Function = made;
     }
+  });
+});
+
+describe("a form that is not filled in", () => {
+  const group = { type: "object", required: ["lines", "at"], properties: { lines: { type: "array" }, at: PERSON } };
+  const either = { oneOf: [{ $ref: "#/$defs/group" }, { type: "object" }] };
+  const schema = (properties: object, required = Object.keys(properties)) => ({
+    ...{ type: "object", properties, required, $defs: { group } },
+  });
+
+  it.each<[string, object, unknown, unknown]>([
+    ["a group", schema({ a: PERSON }), {}, { a: {} }],
+    ["a list", schema({ a: { type: "array", items: PERSON } }), {}, { a: [] }],
+    ["a group of groups, by reference", schema({ a: { $ref: "#/$defs/group" } }), {}, { a: { lines: [], at: {} } }],
+    ["a choice of groups", schema({ a: either }), {}, { a: {} }],
+    ["a member that the form cleared", schema({ a: PERSON }), { a: undefined }, { a: {} }],
+    ["the items of a list", { type: "array", items: schema({ a: PERSON }) }, [{}, null], [{ a: {} }, null]],
+  ])("has what is required, and empty: %s", (_, of, value, expected) => {
+    expect(complete(of, value)).toEqual(expected);
+  });
+
+  it.each<[string, object, unknown]>([
+    ["what is not required", schema({ a: PERSON, b: { type: "array" } }, []), {}],
+    ["a value", schema({ a: { type: "string" }, b: { type: "integer" } }), {}],
+    ["a choice that is no group", schema({ a: { oneOf: [PERSON, { type: "string" }] } }), {}],
+    ["null", schema({ a: PERSON }), { a: null }],
+    ["a member of every object", schema({ constructor: { type: "string" } }), {}],
+  ])("lacks what only a person can fill in: %s", (_, of, value) => {
+    expect(complete(of, value)).toEqual(value);
+  });
+
+  it("ends where a schema contains itself", () => {
+    const node: object = { type: "object", required: ["next"], properties: { next: { $ref: "#/$defs/node" } } };
+    expect(complete({ ...node, $defs: { node } }, {})).toHaveProperty("next.next");
   });
 });
 

@@ -6,7 +6,7 @@ import { BEGIN, edgeId, FAILED, type GraphChart, graphOf, SUCCEEDED } from "../.
 import { drawnEdges, drawnNodes } from "../../src/console/graph/drawn.js";
 import { firstSight, focusOf, isInView, READABLE } from "../../src/console/graph/first-sight.js";
 import { type Box, layoutOf, type Point } from "../../src/console/graph/layout.js";
-import { type Look, unseen, wordOf } from "../../src/console/graph/look.js";
+import { kindLine, type Look, unseen, wordOf } from "../../src/console/graph/look.js";
 import { undoWay } from "../../src/console/graph/path.js";
 import { EXAMPLES, exampleName, exampleProgram } from "../machines/chart/examples.js";
 import { program } from "../machines/definitions.js";
@@ -177,6 +177,15 @@ describe("the way of an undo", () => {
 });
 
 describe("a look", () => {
+  it.each<[string, string, Look | undefined]>([
+    ["wait_duration", "wait_duration", undefined],
+    ["running · wait_duration", "wait_duration", { tone: "live" }],
+    ["paused by an operator · noop", "noop", { tone: "paused", word: "paused by an operator" }],
+    ["paused by an operator", "wait_duration", { tone: "paused", word: "paused by an operator" }],
+  ])("says %s, and cuts no word", (line, type, look) => {
+    expect(kindLine({ type }, look)).toBe(line);
+  });
+
   it("has a word of its own, or that of its tone", () => {
     expect(wordOf({ tone: "failed", word: "has a problem" })).toBe("has a problem");
     expect([wordOf({ tone: "failed" }), wordOf({ tone: "idle" })]).toEqual(["failed", ""]);

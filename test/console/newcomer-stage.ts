@@ -4,7 +4,7 @@ import { ActionError, createWorker, defineAction } from "../../src/sdk/worker/in
 import { atFileEnd } from "../harness/file-end.js";
 import type { ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
-import { call, publish, start, startService } from "./runs-service.js";
+import { call, publish, type Started, start, startService } from "./runs-service.js";
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const ANY = { type: "object" } as const;
@@ -74,15 +74,14 @@ const approval = (more: object) => [
   { id: "done", type: "end" },
 ];
 
-export interface Stage {
-  readonly service: ServiceProcess;
+export interface Stage extends Started {
   /** The runs by workflow. */
   readonly runs: Readonly<Record<"travel" | "family" | "nested" | "approve", string>>;
 }
 
 /** All stand where they will stand. */
-export async function openStage(): Promise<Stage> {
-  const { service } = await startService();
+export async function openStage(env: Readonly<Record<string, string>> = {}): Promise<Stage> {
+  const { service, database } = await startService(env);
   await work(service);
   await publish(service, "travel", TRAVEL, { name: "Reise mit Flug und Hotel", input_schema: INPUT_SCHEMA });
   await publish(service, "family", FAMILY, { name: "An incident below", on_failure: "incident" });
@@ -99,7 +98,7 @@ export async function openStage(): Promise<Stage> {
   const total = async (query: string) => (await call<{ total: number }>(service, "GET", `/sagas?${query}`)).total;
   await until(async () => (await total("workflow_id=travel&state=failed")) === 1);
   await until(async () => (await total("incident=true")) === 5 && (await total("paused_reason=user_task")) === 1);
-  return { service, runs };
+  return { service, database, runs };
 }
 
 async function work(service: ServiceProcess): Promise<void> {

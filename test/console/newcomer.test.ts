@@ -6,6 +6,7 @@ import { beforeAll, expect, it } from "vitest";
 import { describeWithBrowser, openPage } from "../harness/browser.js";
 import { until } from "../harness/until.js";
 import { seriousFindings } from "./axe.js";
+import { layoutFaults } from "./layout-faults.js";
 import { INPUTS, openStage, type Stage } from "./newcomer-stage.js";
 import { call, start } from "./runs-service.js";
 
@@ -251,6 +252,26 @@ describeWithBrowser("the console, as a new user tries it", () => {
     const id = await child.textContent();
     await child.click();
     await page.waitForURL(`**/console/runs/${id}`);
+  }, 60_000);
+
+  it("calls the workflows and the runs of a bulk act in its preview as the list does, and tells the children of a run apart", async () => {
+    const { page } = await opened("/runs?incident=true");
+    await page.getByRole("button", { name: "Act on all that match …" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("button", { name: "Preview" }).click();
+    await dialog.getByRole("row", { name: "An incident below v1 at an incident" }).waitFor();
+    await dialog.getByText("All of them", { exact: true }).click();
+    await dialog.getByRole("listitem").filter({ hasText: "order-7 each[1]" }).waitFor();
+    const said = await dialog.getByRole("listitem").allTextContents();
+    expect(new Set(said).size).toBe(said.length);
+  }, 60_000);
+
+  it("keeps the words of a graph that is still loaded away from its frame", async () => {
+    const { page } = await opened("/workflows");
+    await page.route(/\/view-[^/]*\.js$/, () => undefined);
+    await page.goto(`${stage.service.url}/console${ofRun("approve")}`);
+    await page.locator(".graph").getByText("Loading …").waitFor();
+    expect(await layoutFaults(page)).toEqual([]);
   }, 60_000);
 
   it("names the tabs of the browser by what they show", async () => {

@@ -1,18 +1,34 @@
 // A service with something to see on every page of the console: the runs of newcomer-stage.ts, and definitions, triggers, jobs, tasks and calls
 // beside them, with texts as long as people write them. It opens no page.
+import { DIES_OF_ITS_TRIAL, suspect } from "../harness/deadly-trial.js";
 import type { ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
-import { openStage } from "./newcomer-stage.js";
-import { call, publish, start } from "./runs-service.js";
+import { LockedService } from "./access-stage.js";
+import { INPUTS, openStage } from "./newcomer-stage.js";
+import { call, publish, type Started, start } from "./runs-service.js";
+
+/** Runs that go on when an operator lets them. */
+type Stopped = "paused" | "quarantined" | "refund";
 
 export interface Shown {
   readonly service: ServiceProcess;
-  readonly runs: Readonly<Record<"travel" | "family" | "approve" | "parent" | "shipping", string>>;
+  readonly runs: Readonly<Record<"travel" | "family" | "approve" | "parent" | "shipping" | Stopped, string>>;
   /** A branch that stands at an incident. */
   readonly branch: string;
   readonly triggers: Readonly<Record<"nightly" | "paid", string>>;
   readonly job: string;
+  /** Another one, with access control and both ways to log in. */
+  readonly locked: LockedService;
 }
+
+/** Nobody gets as far as the issuer. */
+const BOTH_WAYS = {
+  ...{
+    SAGA_OIDC_ISSUER: "http://127.0.0.1:9",
+    SAGA_OIDC_CLIENT_ID: "console",
+    SAGA_OIDC_CLIENT_SECRET: "a-secret-of-the-console",
+  },
+};
 
 const INSURANCE = {
   type: "object",
@@ -100,9 +116,26 @@ const ACTIONS = [
   { action_name: "ship", description: "Hands the parcel over to a carrier" },
 ];
 
+const HOUR = 3_600_000;
+const BILL = "Wait for the bill of the hotel in ${inputs.city}";
+const SETTLE = [{ id: "bill", type: "wait_duration", title: BILL, duration_ms: 72 * HOUR }];
+
+/** It fails, and the newest of its undos fails for good. */
+const REFUND = [
+  {
+    ...{ id: "flight", type: "action", action: "travel.book", title: "Book the flight to ${inputs.city}" },
+    ...{ compensation: { action: "travel.undo" }, next: "card" },
+  },
+  {
+    ...{ id: "card", type: "action", action: "travel.book", title: "Charge the card of ${inputs.payer.name}" },
+    ...{ compensation: { action: "travel.decline" }, next: "sold-out" },
+  },
+  { id: "sold-out", type: "error", code: "sold_out", message: "the hotel has no room left" },
+];
+
 /** All of it stands where it will stand. */
 export async function openShown(): Promise<Shown> {
-  const { service, runs } = await openStage();
+  const { service, database, runs } = await openStage({ NODE_OPTIONS: DIES_OF_ITS_TRIAL });
   await defineThings(service);
   const post = <T>(path: string, body: object) => call<T>(service, "POST", path, body);
   const labels = { region: "eu-central", team: "travel-and-events" };
@@ -122,10 +155,11 @@ export async function openShown(): Promise<Shown> {
   );
   return {
     service,
-    runs: { ...runs, parent, shipping },
+    runs: { ...runs, parent, shipping, ...(await stopRuns({ service, database })) },
     branch: items.find(({ parent_branch_id: branch }) => branch === "ship")?.id ?? "",
     triggers: await makeTriggers(service),
     job,
+    locked: await LockedService.open(BOTH_WAYS),
   };
 }
 
@@ -135,6 +169,7 @@ async function defineThings(service: ServiceProcess): Promise<void> {
   await call(service, "POST", "/registry/register", { service: "bank", actions: [{ action_name: "transfer" }] });
   await call(service, "POST", "/workflows", orders(false));
   await call(service, "POST", "/workflows", orders(true));
+  await makeKeys(service);
   await publish(service, "quick", [{ id: "end", type: "end", output: { sum: 3 } }], { name: "Quick" });
   await publish(service, "waits", [
     { id: "hear", type: "wait_for_signal", signal_name: "the-customer-has-answered", timeout_ms: 86_400_000 },
@@ -144,8 +179,53 @@ async function defineThings(service: ServiceProcess): Promise<void> {
   await publish(service, "unserved", [{ id: "pay", type: "action", action: "bank.transfer" }]);
   const form = { type: "collect_input", title: "Details of the travel insurance", form_schema: INSURANCE };
   await publish(service, "insurance", [{ id: "form", ...form, assignee: "insurance-desk" }]);
+  await publish(service, "settle", SETTLE, { name: "Settlement with the hotel" });
+  await publish(service, "refund", REFUND, { name: "Refund of a cancelled trip", on_undo_failure: "incident" });
+  // The run of the first version cannot go on with it.
+  const chief = { id: "chief", type: "manual_approval", title: "Ask the chief", assignee: "chief", next: "done" };
+  const manager = { type: "object", required: ["manager"], properties: { manager: { type: "string" } } };
+  const approval = { name: "Approval by the chief alone", input_schema: manager };
+  await publish(service, "approve", [chief, { id: "done", type: "end" }], approval);
   await call(service, "POST", "/rules", RULE);
   await call(service, "POST", "/rules", { ...RULE, rule_id: "draft", name: "Not yet", published: false });
+}
+
+async function makeKeys(service: ServiceProcess): Promise<void> {
+  const tenant_id = "0190a000-0000-7000-8000-0000000000f1";
+  const make = (body: object) => call<{ id: string }>(service, "POST", "/api_keys", body);
+  await make({ name: "operations", roles: ["platform", "admin"] });
+  const workflows = ["order-fulfilment", "refund", "billing.*", "settle", "travel", "insurance-of-a-trip"];
+  await make({ name: "Web shop 🛒 of the north, which starts orders", roles: ["operator"], tenant_id, workflows });
+  await make({
+    name: "shop workers",
+    roles: ["worker"],
+    tenant_id,
+    services: ["shop"],
+    expires_at: "2099-01-01T00:00:00Z",
+  });
+  const { id } = await make({ name: "replaced", roles: ["author"], tenant_id, secrets: ["stripe", "mail.*"] });
+  await revokeKey(service, id);
+}
+
+/** It answers nothing. */
+const revokeKey = ({ url }: ServiceProcess, id: string) => fetch(`${url}/api/v1/api_keys/${id}`, { method: "DELETE" });
+
+/** One is paused by an operator, one is in quarantine, and one stands at an undo that failed. */
+async function stopRuns({ service, database }: Started): Promise<Readonly<Record<Stopped, string>>> {
+  const begin = (id: string, key: string) => start(service, id, { inputs: INPUTS, business_key: key });
+  const standsAt = (id: string, reason: string) =>
+    until(
+      async () => (await call<{ paused_reason?: string }>(service, "GET", `/sagas/${id}`)).paused_reason === reason,
+    );
+  const paused = await begin("settle", "trip-2");
+  const quarantined = await begin("settle", "trip-3");
+  const refund = await begin("refund", "trip-4");
+  await Promise.all([paused, quarantined].map((id) => standsAt(id, "timer")));
+  const reason = "the customer asked for another date; nothing is paid until she has answered";
+  await call(service, "POST", `/sagas/${paused}/pause`, { reason });
+  await suspect(database.sql, quarantined);
+  await Promise.all([standsAt(quarantined, "quarantine"), standsAt(refund, "incident")]);
+  return { paused, quarantined, refund };
 }
 
 async function makeTriggers(service: ServiceProcess): Promise<Shown["triggers"]> {

@@ -6,8 +6,10 @@ import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, it } from "vitest";
 import { packageRoot } from "../../src/config/package.js";
+import { ACTS, type ActName } from "../../src/console/acts/acts.js";
 import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
 import { until } from "../harness/until.js";
+import { endSessions, logIn } from "./access-stage.js";
 import { seriousFindings } from "./axe.js";
 import { layoutFaults } from "./layout-faults.js";
 import { openShown, type Shown } from "./pictures-stage.js";
@@ -24,7 +26,11 @@ interface View {
   /** Of what is there when the page is. */
   readonly ready: string;
   /** What a person does to come to the view; then `ready` is there. */
-  readonly open?: (page: Page) => Promise<unknown>;
+  readonly open?: (page: Page, shown: Shown) => Promise<unknown>;
+  /** Of the service with access control, before the login. */
+  readonly isLocked?: true;
+  /** Its dialog is in sight. */
+  readonly act?: ActName;
   /** Drawn by Swagger UI. axe takes long for it, and looks at it in the test of that page. */
   readonly isForeign?: true;
 }
@@ -41,6 +47,65 @@ const ofTrigger = (name: keyof Shown["triggers"]) => (shown: Shown) => `/console
 const ofBranch = (shown: Shown) => `/console/runs/${shown.branch}`;
 const MODAL = "dialog[open]";
 
+/** The dialog of an act on the page of a run. */
+const dialogOf = (act: ActName, path: View["path"]): View => ({
+  ...{ act, path, ready: MODAL },
+  open: press(ACTS.find(({ name }) => name === act)?.button ?? act),
+});
+
+/** What the service answers to a move of the run to another version. */
+const checkOf = (version: string, ready: string): View => ({
+  ...dialogOf("migrate", ofRun("approve")),
+  ready: `${MODAL} ${ready}`,
+  open: async (page) => {
+    await press("Migrate")(page);
+    await page.getByRole("dialog").getByLabel("Version").selectOption(version);
+    await press("Check")(page);
+  },
+});
+
+async function makeKey(page: Page): Promise<void> {
+  await press("New key")(page);
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel(/^Name/).fill("the dashboard in the hall of the warehouse");
+  await dialog.getByRole("checkbox", { name: /^viewer/ }).check();
+  await dialog.getByLabel(/^Tenant/).fill("0190a000-0000-7000-8000-0000000000f1");
+  await press("Make the key")(page);
+}
+
+const NARROWING = { workflows: ["billing.*", "order-fulfilment", "settlement-with-the-hotels-of-the-north"] };
+
+/** Logs in with a key of the roles, then goes on. */
+const asRoles =
+  (roles: readonly string[], then?: (page: Page, shown: Shown) => Promise<unknown>) =>
+  async (page: Page, shown: Shown) => {
+    const { key } = await shown.locked.newKey(roles, roles.includes("author") ? NARROWING : {});
+    await logIn(page, key);
+    await then?.(page, shown);
+  };
+
+/** With access control. */
+const LOCKED: Readonly<Record<string, View>> = {
+  login: { isLocked: true, path: "/console/runs", ready: ".key-form" },
+  "login: wrong key": {
+    ...{ isLocked: true, path: "/console/runs", ready: ".key-form .refused" },
+    open: (page) => logIn(page, "saga_none_none"),
+  },
+  "session ended": {
+    ...{ isLocked: true, path: "/console/runs", ready: `${MODAL} .key-form` },
+    open: asRoles(["admin"], async (page, { locked }) => {
+      await press("Start a run …")(page);
+      await endSessions(locked);
+    }),
+  },
+  "who I am": {
+    ...{ isLocked: true, path: "/console/workflows", ready: ".who-card button" },
+    open: asRoles(["viewer", "operator", "author"], (page) => page.locator(".who > button").click()),
+  },
+  "no console": { isLocked: true, path: "/console/runs", ready: "#no-console", open: asRoles(["scrape"]) },
+  "not for my roles": { isLocked: true, path: "/console/cluster", ready: "main h1", open: asRoles(["viewer"]) },
+};
+
 const VIEWS: Readonly<Record<string, View>> = {
   runs: { path: "/console/runs", ready: "table.runs tbody tr" },
   "runs: filters": { path: "/console/runs?incident=true&label.region=eu", ready: "main details[open]" },
@@ -51,7 +116,7 @@ const VIEWS: Readonly<Record<string, View>> = {
     open: async (page) => {
       await press("Act on all that match …")(page);
       await press("Preview")(page);
-      await page.getByText(/^The first/).click();
+      await page.getByText("All of them", { exact: true }).click();
     },
   },
   run: { path: ofRun("travel"), ready: "[data-step=pay][data-tone=failed]" },
@@ -69,19 +134,28 @@ const VIEWS: Readonly<Record<string, View>> = {
   "run: tasks": { path: tab("tasks", "approve"), ready: "main table tbody tr" },
   "run: undo": { path: tab("undo"), ready: "main table tbody tr" },
   "run: children": { path: tab("children", "family"), ready: ".tree-line" },
-  "run: pause": { path: ofRun("approve"), ready: MODAL, open: press("Pause") },
-  "run: cancel": { path: ofRun("approve"), ready: MODAL, open: press("Cancel") },
-  "run: terminate": { path: ofRun("approve"), ready: MODAL, open: press("Terminate") },
+  "run: paused": { path: ofRun("paused"), ready: "[data-step=bill][data-tone=paused]" },
+  "run: quarantined": { path: ofRun("quarantined"), ready: "[data-step=bill][data-tone=failed]" },
+  "run: undo failed": { path: tab("undo", "refund"), ready: "main table tbody tr" },
+  "run: pause": dialogOf("pause", ofRun("approve")),
+  "run: resume": dialogOf("resume", ofRun("paused")),
+  "run: release": dialogOf("release", ofRun("quarantined")),
+  "run: retry undo": dialogOf("compensations/retry", ofRun("refund")),
+  "run: skip undo": dialogOf("compensations/skip", ofRun("refund")),
+  "run: cancel": dialogOf("cancel", ofRun("approve")),
+  "run: terminate": dialogOf("terminate", ofRun("approve")),
   "run: migrate": {
-    path: ofRun("approve"),
+    ...dialogOf("migrate", ofRun("approve")),
     ready: `${MODAL} select:has(option:nth-of-type(2))`,
-    open: press("Migrate"),
   },
-  "run: again": { path: ofRun("travel"), ready: `${MODAL} input`, open: press("Run again") },
-  "run: retry": { path: ofBranch, ready: MODAL, open: press("Retry step") },
-  "run: skip": { path: ofBranch, ready: MODAL, open: press("Skip step") },
-  "run: let fail": { path: ofBranch, ready: MODAL, open: press("Let it fail") },
-  "run: signal": { path: tab("signals", "approve"), ready: MODAL, open: press("Send a signal …") },
+  "run: may migrate": checkOf("2", "p[role=status]"),
+  "run: may not migrate": checkOf("3", ".refused li"),
+  "run: again": { ...dialogOf("rerun", ofRun("travel")), ready: `${MODAL} input` },
+  "run: retry": dialogOf("retry_step", ofBranch),
+  "run: skip": dialogOf("skip_step", ofBranch),
+  "run: let fail": dialogOf("fail", ofBranch),
+  "run: erase": { path: ofRun("travel"), ready: MODAL, open: press("Erase …") },
+  "run: signal": { ...dialogOf("signal", tab("signals", "approve")), open: press("Send a signal …") },
   "run: none": { path: "/console/runs/01900000-0000-7000-8000-000000000000", ready: "[role=alert]" },
   workflows: { path: "/console/workflows", ready: "table tbody tr" },
   "workflow: new": { path: "/console/workflows?new=1", ready: ".valid" },
@@ -159,6 +233,11 @@ const VIEWS: Readonly<Record<string, View>> = {
     ...{ path: "/console/workers", ready: "details.action[open]" },
     open: (page) => page.getByText("shop.reserve@1").click(),
   },
+  keys: { path: "/console/keys", ready: "table tbody tr" },
+  "keys: none": { path: "/console/keys?tenant_id=01900000-0000-7000-8000-000000000000", ready: "main p.quiet" },
+  "keys: new": { path: "/console/keys", ready: MODAL, open: press("New key") },
+  "keys: shown": { path: "/console/keys", ready: ".shown-key", open: makeKey },
+  "keys: revoke": { path: "/console/keys", ready: MODAL, open: press(/^Revoke …/) },
   cluster: { path: "/console/cluster", ready: ".plot canvas" },
   nowhere: { path: "/console/nowhere", ready: "h1" },
   docs: { isForeign: true, path: "/docs", ready: ".opblock-summary-description" },
@@ -167,12 +246,13 @@ const VIEWS: Readonly<Record<string, View>> = {
     ...{ path: "/docs", ready: ".responses-wrapper pre" },
     open: (page) => page.getByText(/^Start a run; with/).click(),
   },
+  ...LOCKED,
 };
 
 /** Addresses as they are when everything has the id 1. */
 function addresses(): readonly string[] {
   const ids = new Proxy({}, { get: () => "1" });
-  const shown = { service: ids, runs: ids, branch: "1", triggers: ids, job: "1" } as unknown as Shown;
+  const shown = { service: ids, locked: ids, runs: ids, branch: "1", triggers: ids, job: "1" } as unknown as Shown;
   return Object.values(VIEWS).map(({ path }) => (typeof path === "string" ? path : path(shown)));
 }
 
@@ -183,7 +263,7 @@ function namesIn(file: string, each: RegExp): readonly string[] {
 }
 
 describe("the views", () => {
-  it("are those of every page and of every tab", () => {
+  it("are those of every page, of every tab and of the dialog of every act on a run", () => {
     const pages = namesIn("app.tsx", /^ {2}\{ path: "(\/[^"]+)"/gm);
     const tabs = [
       ...namesIn("run/index.tsx", /^ {2}(\w+): \{ name: "/gm),
@@ -200,6 +280,8 @@ describe("the views", () => {
       ...tabs.filter((tab) => tab !== "graph" && !all.some((address) => address.includes(`tab=${tab}`))),
     ];
     expect(without).toEqual([]);
+    const shown = new Set(Object.values(VIEWS).map(({ act }) => act));
+    expect(ACTS.map(({ name }) => name).filter((name) => !shown.has(name))).toEqual([]);
   });
 });
 
@@ -212,11 +294,16 @@ describeWithBrowser("every view", () => {
 
   it.each(Object.entries(VIEWS))(
     "is whole at every size, in light and dark: %s",
-    async (name, { path, ready, open, isForeign }) => {
+    async (name, { path, ready, open, isForeign, isLocked }) => {
       const address = typeof path === "string" ? path : path(shown);
-      const { page, faults } = await openPage(shown.service.url, address, { viewport: DESK });
-      await open?.(page);
+      const { page, faults } = isLocked
+        ? await shown.locked.openPage(address, { viewport: DESK })
+        : await openPage(shown.service.url, address, { viewport: DESK });
+      await open?.(page, shown);
       await page.locator(ready).first().waitFor();
+      // Behind a dialog, the page may still be on its way.
+      const loading = page.getByText("Loading …", { exact: true }).filter({ visible: true });
+      await until(async () => (await loading.count()) === 0);
       const found: string[] = [];
       for (const size of SIZES) {
         await page.setViewportSize(size);

@@ -77,6 +77,15 @@ describeWithBrowser("an act on the page of a run", () => {
     const { page } = await opened("stands");
     await page.locator("[data-step=second][data-tone=failed]").waitFor();
     await screenshot(page, "run-undo-incident");
+    const failure = page.locator(".run-head .refused");
+    expect(await failure.textContent()).toMatch(/^refund_down at the undo of second: /);
+    await page.getByRole("button", { name: "Undo", exact: true }).click();
+    const states = page.getByRole("region", { name: "Undo", exact: true }).locator(".undo-state");
+    await states.nth(1).waitFor();
+    expect(await states.allTextContents()).toEqual(["still to be undone", "the undo failed"]);
+    await page.getByRole("button", { name: "Graph", exact: true }).click();
+    const list = await openPage(stage.service.url, "/console/runs?workflow_id=stands&incident=true");
+    await list.page.getByText("refund_down at the undo of second").waitFor();
     await (await act(page, "Skip undo", "Skip the undo")).waitFor(isGone);
     await page.locator("[data-step=first][data-tone=failed]").waitFor();
     stage.mendUndo();
@@ -92,10 +101,22 @@ describeWithBrowser("an act on the page of a run", () => {
     const dialog = page.getByRole("dialog", { name: "Move the run to another version" });
     await dialog.getByLabel("Version").selectOption("2");
     await dialog.getByRole("button", { name: "Check" }).click();
-    await dialog.getByText("The run can be moved to this version.").waitFor();
+    const verdict = dialog.getByText("The run can be moved to this version.");
+    await verdict.waitFor();
+    // What was said of one version is not said of another.
+    await dialog.getByLabel("Renamed steps").fill('{"hold": "more"}');
+    await verdict.waitFor(isGone);
+    await dialog.getByRole("button", { name: "Check" }).click();
+    await dialog.getByText("The run cannot be moved:").waitFor();
+    const move = dialog.getByRole("button", { name: "Move the run to another version" });
+    expect(await move.isDisabled()).toBe(true);
+    await dialog.getByLabel("Renamed steps").fill("");
+    expect(await move.isDisabled()).toBe(false);
+    await dialog.getByRole("button", { name: "Check" }).click();
+    await verdict.waitFor();
     expect(await seriousFindings(page)).toEqual([]);
     await screenshot(page, "run-migrate");
-    await dialog.getByRole("button", { name: "Move the run to another version" }).click();
+    await move.click();
     await page.locator("[data-step=more]").waitFor();
     await (await act(page, "Terminate", "Terminate the run", { Reason: "it is over" })).waitFor(isGone);
     await state(page, "cancelled");
@@ -122,6 +143,15 @@ describeWithBrowser("an act on the page of a run", () => {
     await page.locator(".acts").first().getByRole("button", { name: "Pause", exact: true }).waitFor();
     expect(await reason()).toBe("timer");
   }, 120_000);
+
+  it("does not offer the reserved signal of a task", async () => {
+    const { page } = await opened("asks");
+    await page.locator("[data-step=ask][data-tone=waiting]").waitFor();
+    await page.getByRole("button", { name: "Signals", exact: true }).click();
+    await page.getByRole("button", { name: "Send a signal …" }).click();
+    const dialog = page.getByRole("dialog", { name: "Send a signal" });
+    expect(await dialog.getByLabel("Signal", { exact: true }).inputValue()).toBe("");
+  }, 60_000);
 
   it("shows a refusal in its dialog", async () => {
     const { page } = await opened("waits");

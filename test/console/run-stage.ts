@@ -117,6 +117,10 @@ const WORKFLOWS = [
       { id: "fails", type: "error", code: "late" },
     ],
   },
+  {
+    ...{ id: "asks", name: "Asks a person", start: "ask" },
+    steps: [{ id: "ask", type: "manual_approval", assignee: "ann", title: "Approve it" }],
+  },
   { id: "moves", name: "Moves", version: 1, start: "hold", steps: [WAIT, { id: "end", type: "end" }] },
   {
     ...{ id: "moves", name: "Moves", version: 2, start: "hold" },

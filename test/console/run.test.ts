@@ -129,8 +129,28 @@ describeWithBrowser("the page of a run", () => {
     expect(faults).toEqual([]);
   }, 120_000);
 
-  it("says that there is no such run", async () => {
+  it("goes on by itself where it has asked too often", async () => {
+    const { service, start } = stage;
+    const id = await start("waits");
+    const limited = { error: "rate_limited", message: "more than 10 requests a second", request_id: "" };
+    const refused = new Set<string>();
+    const { page } = await openPage(service.url, "/console/runs");
+    await page.route("**/api/v1/**", (route) => {
+      const { pathname } = new URL(route.request().url());
+      if (refused.has(pathname)) return route.continue();
+      refused.add(pathname);
+      return route.fulfill({ status: 429, json: limited });
+    });
+    await page.goto(`${service.url}/console/runs/${id}`);
+    await node(page, "hold", "waiting").waitFor();
+    expect(refused).toContain(`/api/v1/sagas/${id}/events`);
+    await call(service, "POST", `/sagas/${id}/signal/go`, { payload: {} });
+    await node(page, "end", "done").waitFor();
+  });
+
+  it("says that there is no such run, without a link to it", async () => {
     const { page } = await openPage(stage.service.url, "/console/runs/01900000-0000-7000-8000-000000000000");
     await page.getByRole("alert").waitFor();
+    expect(await page.getByRole("alert").getByRole("link").count()).toBe(0);
   });
 });

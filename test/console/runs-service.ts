@@ -1,14 +1,19 @@
 // A service with workflows and runs for the tests of the pages about runs. It speaks the public API; it opens no page.
 import type { Page } from "playwright-core";
-import { createTestDatabase } from "../harness/database.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { atFileEnd } from "../harness/file-end.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 
-export async function startService(env: Readonly<Record<string, string>> = {}): Promise<{ service: ServiceProcess }> {
+export interface Started {
+  readonly service: ServiceProcess;
+  readonly database: TestDatabase;
+}
+
+export async function startService(env: Readonly<Record<string, string>> = {}): Promise<Started> {
   const database = await createTestDatabase();
   atFileEnd(() => database.drop());
   const service = await (await createService({ DATABASE_URL: database.url, SAGA_WORKERS: "1", ...env })).start();
-  return { service };
+  return { service, database };
 }
 
 export async function call<T>({ url }: { url: string }, method: string, path: string, body?: unknown): Promise<T> {

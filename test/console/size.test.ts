@@ -22,7 +22,7 @@ describeWithBrowser("the first load of the console", () => {
 
   it("is below 500 KB, because the compressed files are sent", async () => {
     const { page } = await openPage(service.url, "/console/runs");
-    await page.getByText("There are no such runs").waitFor();
+    await page.getByText(/^There are no runs\./).waitFor();
     const entries = "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]";
     const transfers = await page.evaluate<Transfer[]>(
       `${entries}.map(({ name, encodedBodySize, decodedBodySize }) => ({ name, encodedBodySize, decodedBodySize }))`,

@@ -83,15 +83,18 @@ describeWithBrowser("the page of tasks", () => {
     const { page, faults } = await opened(`?run_id=${id}`);
     await page.getByRole("link", { name: "Deliver" }).click();
     await page.getByLabel("Street").fill("Ma");
+    await page.getByLabel("Which of these").selectOption({ label: "Bank" });
     await page.getByRole("button", { name: "Submit the task" }).click();
     await page.locator(".misfit", { hasText: "must have at least 3 characters" }).waitFor();
     expect(await page.locator(".misfit", { hasText: "is required" }).count()).toBeGreaterThan(0);
-    expect(await page.getByLabel("Street").getAttribute("aria-invalid")).toBe("true");
+    for (const name of ["Street", "IBAN"])
+      expect(await page.getByLabel(name).getAttribute("aria-invalid"), name).toBe("true");
     await page.getByLabel("Street").fill("Main street 1");
     await page.getByLabel("Floor").fill("3");
     await page.getByLabel("Speed").selectOption({ label: "fast" });
     await page.getByLabel("A gift?").check();
     await page.getByRole("button", { name: "Add" }).click();
+    await page.getByText(/^Lines 1\b/).waitFor();
     await page.getByLabel("SKU").fill("A-1");
     await page.getByLabel("Which of these").selectOption({ label: "Bank" });
     await page.getByLabel("IBAN").fill("DE00");

@@ -105,6 +105,11 @@ describeWithBrowser("the pages of triggers", { tags: "long" }, () => {
       .fill('{"record_type":"order","from_state":"new","to_state":"paid"}');
     await page.getByRole("button", { name: "Fire", exact: true }).click();
     await page.getByRole("link", { name: /^run / }).waitFor();
+    await page.goto(`${service.url}/console/triggers?type=record_transition`);
+    // It has fired, but by no schedule.
+    await page.getByRole("link", { name: "order: new → paid" }).waitFor();
+    const heads = await page.getByRole("columnheader").allTextContents();
+    expect(heads.slice(-2)).toEqual(["Next scheduled fire", "Last scheduled fire"]);
   });
 
   it("disables, changes and deletes a trigger; a deletion asks first", async () => {

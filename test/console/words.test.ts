@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { stepBook } from "../../machines/index.js";
 import { evaluated, stepName } from "../../src/console/graph/names.js";
+import { problemOf } from "../../src/console/keys/grant.js";
 import { childName } from "../../src/console/parts/belongs.js";
 import { misfits } from "../../src/console/parts/form-validator.js";
 import { counted } from "../../src/console/parts/plural.js";
@@ -195,5 +196,17 @@ describe("one word for one thing", () => {
     expect([counted(0, "attempt"), counted(1, "attempt"), counted(2, "child", "children")]).toEqual([
       ...["0 attempts", "1 attempt", "2 children"],
     ]);
+  });
+});
+
+describe("a field of a new API key", () => {
+  it("says what is wrong without a word of the validator", () => {
+    const details = [
+      { path: "$.workflows[0]", message: "must match the pattern ^a(b|c)$" },
+      { path: "$.name", message: "must be a string" },
+    ];
+    expect(problemOf(details, "workflows")).toBe("does not have the form that is asked for");
+    expect(problemOf(details, "name")).toBe("must be a text");
+    expect(problemOf(details, "roles")).toBeUndefined();
   });
 });

@@ -81,7 +81,7 @@ describeWithBrowser("the pages of workflows", () => {
     const { page, faults } = await opened("/order?tab=versions");
     await page.getByRole("link", { name: "Compare version 1 with version 2" }).click();
     await page.getByRole("region", { name: "Step note added", exact: true }).waitFor();
-    const check = page.getByRole("region", { name: "Step check changed" });
+    const check = page.getByRole("region", { name: "Step Check the order (check) changed" });
     expect(await check.locator("tbody tr").allTextContents()).toEqual(['$.assignee"ann""bob"']);
     expect(page.url()).toContain("compare=1");
     await screenshot(page, "workflow-difference");
@@ -120,6 +120,27 @@ describeWithBrowser("the pages of workflows", () => {
     expect(new Set(keys).size).toBe(1);
     expect(keys).toHaveLength(2);
     const { total } = await call<{ total: number }>(service, "GET", "/sagas?business_key=once");
+    expect(total).toBe(1);
+  });
+
+  it("starts a run once, also where the second try comes too soon and is given again by hand", async () => {
+    const { page } = await opened("/quick?tab=start");
+    const keys: (string | undefined)[] = [];
+    await page.route("**/api/v1/sagas/start", async (route) => {
+      const nth = keys.push(route.request().headers()["idempotency-key"]);
+      if (nth > 2) return route.continue();
+      if (nth === 2) return route.fulfill({ status: 429, json: { error: "rate_limited", message: "too many" } });
+      await route.fetch();
+      return route.abort();
+    });
+    await page.getByLabel("Business key").fill("once more");
+    const button = page.getByRole("button", { name: "Start", exact: true });
+    await button.click();
+    await page.getByRole("alert").getByText("too many").waitFor();
+    await button.click();
+    await page.waitForURL("**/console/runs/*");
+    expect(new Set(keys).size).toBe(1);
+    const { total } = await call<{ total: number }>(service, "GET", "/sagas?business_key=once%20more");
     expect(total).toBe(1);
   });
 

@@ -1,6 +1,7 @@
 // The promises of a carrier, kept by HTTP that answers inline, by HTTP that reports later, and by RabbitMQ with a real broker. gRPC is in
 // carriers.test.ts.
 // @module-tag long
+// @access both
 import { afterAll, beforeAll, describe } from "vitest";
 import { describeWithRabbitMq } from "../harness/services.js";
 import { openHttpWorker, openRabbitMqWorker } from "./carriers-rig.js";
@@ -18,5 +19,5 @@ describeWithRabbitMq("a worker", (url) => {
   beforeAll(() => startService(url));
   afterAll(stopService);
 
-  describe("over RabbitMQ", () => suite("rmq", () => openRabbitMqWorker(url, gateToBroker())));
+  describe("over RabbitMQ", () => suite("rmq", () => openRabbitMqWorker("rmq", url, gateToBroker())));
 });

@@ -4,6 +4,7 @@ import { randomUUID } from "node:crypto";
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type ChannelModel, connect } from "amqplib";
+import { ownQueue } from "../harness/rabbitmq.js";
 import type { TcpGate } from "../harness/tcp-gate.js";
 import { until } from "../harness/until.js";
 import { RawWorker, type Wire } from "./rig.js";
@@ -27,6 +28,7 @@ export interface Step {
   readonly phase: "FORWARD" | "COMPENSATION";
   readonly tenant_id?: string;
   readonly callback_url?: string;
+  readonly callback_token?: string;
 }
 
 export type StepAnswer =
@@ -73,10 +75,16 @@ export function stepOf(worker: BareWorker, runId: string, nth = 1): Promise<Step
   return until(() => steps()[nth - 1], { what: `step ${nth} of run ${runId}` });
 }
 
+/** With access control a dispatch carries the credential of the reports on it. */
+export function reportHeaders({
+  callback_token: token,
+}: Pick<Step, "callback_token">): Readonly<Record<string, string>> {
+  return { "content-type": "application/json", ...(token !== undefined && { "saga-callback-token": token }) };
+}
+
 async function report(step: Step, body: object, heartbeat = false): Promise<{ stale: boolean; cancelled?: boolean }> {
   const url = heartbeat ? (step.callback_url ?? "").replace("/result?", "/heartbeat?") : (step.callback_url ?? "");
-  const headers = { "content-type": "application/json" };
-  const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
+  const response = await fetch(url, { method: "POST", headers: reportHeaders(step), body: JSON.stringify(body) });
   const answer = (await response.json()) as { stale: boolean };
   if (response.status !== 202) throw new Error(`the report was answered ${response.status}: ${JSON.stringify(answer)}`);
   return answer;
@@ -210,15 +218,18 @@ class HttpWorker extends Reporting implements BareWorker {
 }
 
 class RabbitMqWorker extends Reporting implements BareWorker {
-  readonly queue = `saga-test.${randomUUID()}`;
-  readonly registration = { transport: "rmq", address: this.queue } as const;
   private connection: ChannelModel | undefined;
 
   constructor(
+    readonly queue: string,
     private readonly url: string,
     private readonly gate: TcpGate,
   ) {
     super();
+  }
+
+  get registration() {
+    return { transport: "rmq", address: this.queue } as const;
   }
 
   /** The worker has a way of its own to the broker: it is the service's that is cut. */
@@ -242,8 +253,6 @@ class RabbitMqWorker extends Reporting implements BareWorker {
   }
 
   async stop(): Promise<void> {
-    const channel = await this.connection?.createChannel();
-    await channel?.deleteQueue(this.queue);
     await this.connection?.close();
   }
 }
@@ -261,8 +270,8 @@ export const openHttpWorker = async (inline: boolean): Promise<HttpWorker> => {
 };
 
 /** `gate` is the way of the service to the broker at `url`. */
-export const openRabbitMqWorker = async (url: string, gate: TcpGate): Promise<RabbitMqWorker> => {
-  const worker = new RabbitMqWorker(url, gate);
+export const openRabbitMqWorker = async (service: string, url: string, gate: TcpGate): Promise<RabbitMqWorker> => {
+  const worker = new RabbitMqWorker(ownQueue(service), url, gate);
   await worker.open();
   return worker;
 };

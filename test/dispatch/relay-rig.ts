@@ -62,7 +62,10 @@ export class Cluster {
   readonly placed = new Map<number, string>();
   private readonly relay: IpcRelay = new IpcRelay();
 
-  constructor(private readonly push: NodeOptions["push"] = {}) {}
+  constructor(
+    private readonly push: NodeOptions["push"] = {},
+    private readonly access: Pick<NodeOptions, "door" | "access"> = {},
+  ) {}
 
   async open(ids: readonly string[], limits: Partial<DispatchLimits> = {}): Promise<void> {
     for (const id of ids) await this.add(id, limits);
@@ -90,6 +93,7 @@ export class Cluster {
       peers,
       commands: this,
       push: this.push,
+      ...this.access,
     });
     const stop = async () => {
       await node.stop();
@@ -129,14 +133,14 @@ export class Cluster {
   }
 
   /** A run of this node calls an action. */
-  call(id: string, more: Parameters<typeof makeCall>[0] = {}): Dispatch {
+  call(id: string, more: Parameters<typeof makeCall>[0] = {}, about: Pick<Dispatch, "tenantId"> = {}): Dispatch {
     const shard = [...this.placed].find(([, owner]) => owner === id)?.[0] ?? 0;
     const node = this.node(id);
     const runId = newRunId(shard);
     const call = makeCall({ idempotencyKey: randomUUID(), ...more });
-    const dispatch = makeDispatch(node, { dispatchId: newDispatchId(shard), runId, call });
+    const dispatch = makeDispatch(node, { dispatchId: newDispatchId(shard), runId, call, ...about });
     this.orders.set(dispatch.dispatchId, { dispatch, state: "queued", answers: [] });
-    node.dispatcher.enqueue(runId, dispatch.dispatchId, call);
+    node.dispatcher.enqueue(runId, dispatch.dispatchId, call, dispatch.tenantId);
     return dispatch;
   }
 
@@ -188,7 +192,7 @@ export class Cluster {
     if (command.type === "carry") {
       if (order.state === "done") dispatcher.resolved(dispatch.dispatchId);
       else if (order.state === "dispatched") dispatcher.send(dispatch);
-      else dispatcher.enqueue(dispatch.runId, dispatch.dispatchId, dispatch.call);
+      else dispatcher.enqueue(dispatch.runId, dispatch.dispatchId, dispatch.call, dispatch.tenantId);
       return { type: "advanced" };
     }
     if (command.type !== "result" && command.type !== "failure") return { type: "refused", reason: "what?" };
@@ -241,13 +245,16 @@ export class Cluster {
 }
 
 /** Opens clusters for the tests of one file, and closes them after each test. Call it at the top of the file. */
-export function useClusters(limitsOfAll: Partial<DispatchLimits> = {}) {
+export function useClusters(
+  limitsOfAll: Partial<DispatchLimits> = {},
+  access: ConstructorParameters<typeof Cluster>[1] = {},
+) {
   const clusters: Cluster[] = [];
   afterEach(async () => {
     for (const cluster of clusters.splice(0)) await cluster.close();
   });
   return async (ids: readonly string[], limits: Partial<DispatchLimits> = {}): Promise<Cluster> => {
-    const cluster = new Cluster();
+    const cluster = new Cluster({}, access);
     clusters.push(cluster);
     await cluster.open(ids, { ...limitsOfAll, ...limits });
     return cluster;

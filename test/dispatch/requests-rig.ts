@@ -6,6 +6,7 @@ import { pino } from "pino";
 import type { Dispatch, HttpRequest, RunCommand } from "../../machines/index.js";
 import type { DispatchLimits } from "../../src/dispatch/limits.js";
 import { type Callbacks, createDispatcher, type NodeDispatcher } from "../../src/dispatch/node-dispatcher.js";
+import type { RequestEnvironment } from "../../src/dispatch/request/attempt.js";
 import { Guard, publicOrListed } from "../../src/egress/guard.js";
 import { Mask } from "../../src/egress/mask.js";
 import type { Secret, Secrets } from "../../src/egress/secrets.js";
@@ -69,7 +70,7 @@ export class Site {
 /** `signing`: the setting. */
 export function secretsOf(entries: Readonly<Record<string, Secret>> = {}, signing?: string): Secrets {
   const mask = new Mask(Object.values(entries).map(({ value }) => value));
-  return { get: (name) => entries[name], mask, warnings: [], signing: readSigning(signing) };
+  return { get: (name) => entries[name], isOf: () => true, mask, warnings: [], signing: readSigning(signing) };
 }
 
 export interface RequestNode {
@@ -87,6 +88,8 @@ export interface RequestNode {
 interface NodeOptions {
   readonly limits?: Partial<DispatchLimits>;
   readonly secrets?: Secrets;
+  readonly userOf?: RequestEnvironment["userOf"];
+  readonly secretUsed?: RequestEnvironment["secretUsed"];
   readonly runs?: FakeRuns;
   /** How it calls workers. */
   readonly callbacks?: Callbacks;
@@ -102,7 +105,7 @@ export function openNode(options: NodeOptions = {}) {
     scheduler: options.scheduler ?? new FairScheduler(),
     ...{ runs, log, nodeId: "node-1", now: () => Date.now(), nodeCount: () => 1 },
     limits: { tickMs: 10, offerBackoffMs: 10, ...options.limits },
-    egress: { guard, secrets: options.secrets ?? secretsOf() },
+    egress: { guard, secrets: options.secrets ?? secretsOf(), userOf: options.userOf, secretUsed: options.secretUsed },
     ...(options.callbacks && { callbacks: options.callbacks }),
   });
   const node: RequestNode = {

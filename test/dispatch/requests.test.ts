@@ -5,6 +5,7 @@ import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Dispatch, HttpRequest, RunCommand } from "../../machines/index.js";
 import { overloaded } from "../../src/errors.js";
+import { uuidv7 } from "../../src/ids.js";
 import type { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { until } from "../harness/until.js";
 import { dispatchOf, heldScheduler, openNode, type RequestNode, Site, secretsOf } from "./requests-rig.js";
@@ -125,6 +126,32 @@ describe("a request", () => {
     expect(site.asked).toHaveLength(before);
     await ask({ secretRef: "here" }, {}, node);
     expect(site.asked.at(-1)?.headers.authorization).toBe("Bearer tok3n");
+  });
+
+  it("is not made with a secret that is not its run's: for the run there is none", async () => {
+    const [mine, other] = [uuidv7(), uuidv7()];
+    const key = { header: "x-api-key", line: "s3cr3t-value-of-16", value: "s3cr3t-value-of-16", tenants: [mine] };
+    const secrets = secretsOf({ key, ours: { ...key, tenants: undefined, ofPlatform: true } });
+    const used: unknown[] = [];
+    const secretUsed = (name: string, { workflowId, tenantId }: { workflowId: string; tenantId: string | null }) =>
+      used.push([name, workflowId, tenantId]);
+    const of = (tenantId: string, definitionOwner: string | null) =>
+      open({ secrets, userOf: async () => ({ tenantId, definitionOwner, workflowId: "orders" }), secretUsed });
+    const before = site.asked.length;
+    for (const secretRef of ["key", "ours", "none"])
+      expect(await failure({ secretRef }, {}, of(other, other))).toEqual(
+        expect.objectContaining({ code: "not_found", message: `there is no secret ${secretRef}`, retryable: false }),
+      );
+    const away = open({ secrets, userOf: () => Promise.reject(new Error("the store is away")) });
+    expect(await failure({ secretRef: "key" }, {}, away)).toMatchObject({ retryable: true, outcomeUnknown: false });
+    expect(site.asked).toHaveLength(before);
+    await ask({ secretRef: "key" }, {}, of(mine, null));
+    await ask({ secretRef: "ours" }, {}, of(other, null));
+    expect(site.asked.slice(before).map(({ headers }) => headers["x-api-key"])).toEqual([key.value, key.value]);
+    expect(used).toEqual([
+      ["key", "orders", mine],
+      ["ours", "orders", other],
+    ]);
   });
 
   it("is not made with a secret over http beyond loopback", async () => {

@@ -2,10 +2,12 @@
 // bare protocol. No database and no SDK.
 
 import {
+  type ChannelCredentials,
   type Client,
   type ClientDuplexStream,
   credentials,
   loadPackageDefinition,
+  Metadata,
   type ServiceError,
 } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
@@ -19,6 +21,7 @@ import type { Peers } from "../../src/dispatch/ownership.js";
 import type { CommandOptions, Runs } from "../../src/run/ports.js";
 import { PROTO_OPTIONS, protoPath } from "../../src/sdk/protocol/index.js";
 import { FairScheduler } from "../../src/work/fair-scheduler.js";
+import { workerToken } from "../harness/access.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 
 export interface Told {
@@ -71,7 +74,9 @@ export interface NodeOptions {
   readonly port?: number;
   readonly nodes?: number;
   readonly unbound?: boolean;
-  readonly authenticate?: GrpcServerOptions["authenticate"];
+  readonly door?: GrpcServerOptions["door"];
+  readonly access?: DispatcherOptions["access"];
+  readonly tls?: Pick<GrpcServerOptions, "tls" | "clientAuthority">;
   readonly keepalive?: GrpcServerOptions["keepalive"];
   readonly peers?: Peers;
   /** Instead of the scripted ones. */
@@ -91,19 +96,21 @@ export async function startNode(options: NodeOptions = {}): Promise<Node> {
     ...(options.unbound ? {} : { runs: options.commands ?? runs }),
     ...(options.peers ? { peers: options.peers } : {}),
     ...options.push,
+    ...(options.access ? { access: options.access } : {}),
     nodeId: options.nodeId ?? "node-1",
     log,
     now: () => clock.now,
     nodeCount: () => clock.nodes,
     limits: { ...QUICK, ...options.limits },
   });
-  const { authenticate } = options;
+  const { door } = options;
   const server = await startGrpcServer({
     host: "127.0.0.1",
     port: options.port ?? 0,
     dispatcher,
     log,
-    ...(authenticate ? { authenticate } : {}),
+    ...(door ? { door } : {}),
+    ...options.tls,
     ...(options.keepalive ? { keepalive: options.keepalive } : {}),
   });
   const target = `127.0.0.1:${server.port}`;
@@ -148,7 +155,7 @@ export function makeDispatch(node: Node, overrides: Partial<Dispatch> = {}): Dis
 /** Dispatches as the runtime does where credit is free: reserve, commit, send. */
 export function dispatchNow(node: Node, overrides: Partial<Dispatch> = {}): Dispatch {
   const dispatch = makeDispatch(node, overrides);
-  if (!node.dispatcher.reserve(dispatch.dispatchId, dispatch.call)) throw new Error("no credit");
+  if (!node.dispatcher.reserve(dispatch.dispatchId, dispatch.call, dispatch.tenantId)) throw new Error("no credit");
   node.dispatcher.send(dispatch);
   return dispatch;
 }
@@ -157,6 +164,12 @@ export function dispatchNow(node: Node, overrides: Partial<Dispatch> = {}): Disp
 export type Wire = any;
 
 const definition = loadSync(protoPath(), PROTO_OPTIONS);
+
+/** How a worker shows who it is, beside its hello. */
+export interface Door {
+  readonly metadata?: Metadata;
+  readonly channel?: ChannelCredentials;
+}
 
 /** A worker that speaks the bare protocol. */
 export class RawWorker {
@@ -169,13 +182,16 @@ export class RawWorker {
   private readonly call: ClientDuplexStream<Wire, Wire>;
 
   /** `over`: the connection of that worker. */
-  constructor(target: string, over?: RawWorker) {
+  constructor(
+    target: string,
+    over?: RawWorker,
+    { metadata = new Metadata(), channel = credentials.createInsecure() }: Door = {},
+  ) {
     const { saga }: Wire = loadPackageDefinition(definition);
     const client =
-      over?.client ??
-      new saga.worker.v1.WorkerService(target, credentials.createInsecure(), { "grpc.use_local_subchannel_pool": 1 });
+      over?.client ?? new saga.worker.v1.WorkerService(target, channel, { "grpc.use_local_subchannel_pool": 1 });
     this.client = client;
-    this.call = client.ExecuteStep();
+    this.call = client.ExecuteStep(metadata);
     this.call.on("data", (message) => {
       this.messages.push(message);
       if (message.execute) this.onExecute(message.execute);
@@ -194,7 +210,7 @@ export class RawWorker {
   static async connect(target: string, hello: Wire = {}, onExecute?: (step: Wire) => void): Promise<RawWorker> {
     const worker = new RawWorker(target);
     if (onExecute) worker.onExecute = onExecute;
-    worker.send({ hello: { worker_id: "w1", service: "payments", max_in_flight: 2, ...hello } });
+    worker.send({ hello: { ...workerToken(), worker_id: "w1", service: "payments", max_in_flight: 2, ...hello } });
     await worker.wait("hello_ack");
     return worker;
   }
@@ -267,7 +283,7 @@ export function useNodes() {
     node: async (options?: NodeOptions) => kept(nodes, await startNode(options)),
     worker: async (target: string, hello: Wire = {}) => kept(workers, await RawWorker.connect(target, hello)),
     /** A worker that has not said hello. */
-    silentWorker: (target: string) => kept(workers, new RawWorker(target)),
+    silentWorker: (target: string, door?: Door) => kept(workers, new RawWorker(target, undefined, door)),
   };
 }
 

@@ -108,33 +108,6 @@ describe("hello", () => {
     w.send({ hello: { worker_id: "w1", service: "payments" } });
     await until(() => w.error?.code === status.INVALID_ARGUMENT);
   });
-
-  it("is checked by its token before anything else is read", async () => {
-    let admit: (answer: { ok: true } | { ok: false; reason: string }) => void = () => {};
-    const tokens: string[] = [];
-    const n = await node({
-      authenticate: (token) => {
-        tokens.push(token);
-        return new Promise((resolve) => {
-          admit = resolve;
-        });
-      },
-    });
-    const w = silentWorker(n.target);
-    w.send({ hello: { worker_id: "w1", service: "payments", token: "secret" } });
-    w.result(makeDispatch(n));
-    await until(() => tokens.length === 1);
-    expect(n.runs.told).toHaveLength(0);
-    admit({ ok: true });
-    await w.wait("recorded");
-    const stranger = silentWorker(n.target);
-    stranger.send({ hello: { worker_id: "w2", service: "payments", token: "wrong" } });
-    await until(() => tokens.length === 2);
-    admit({ ok: false, reason: "the key is unknown" });
-    await until(() => stranger.ended);
-    expect(stranger.error).toMatchObject({ code: status.UNAUTHENTICATED, details: "the key is unknown" });
-    expect(n.logged.join("")).not.toContain("wrong");
-  });
 });
 
 describe("a step", () => {
@@ -168,6 +141,7 @@ describe("a step", () => {
       timeout_ms: 7_000,
       heartbeat_timeout_ms: 900,
       forward_idempotency_key: "key-0",
+      callback_token: "",
     });
     expect(JSON.parse(inputs_json.toString())).toEqual({ text: "é", big: 1.5 });
   });

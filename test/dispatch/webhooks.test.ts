@@ -3,7 +3,7 @@
 import { Webhook } from "standardwebhooks";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
-import { type CourierLimits, WebhookCourier } from "../../src/dispatch/webhook/courier.js";
+import { type CourierLimits, WebhookCourier, type WebhookCourierOptions } from "../../src/dispatch/webhook/courier.js";
 import { Guard, publicOrListed } from "../../src/egress/guard.js";
 import type { Secrets } from "../../src/egress/secrets.js";
 import { uuidv7 } from "../../src/ids.js";
@@ -44,9 +44,13 @@ const guard = new Guard({
   resolve: async () => [{ address: "127.0.0.1", family: 4 }],
 });
 
-function open(limits: Partial<CourierLimits> = {}, secrets: Secrets = secretsOf()): WebhookCourier {
+function open(
+  limits: Partial<CourierLimits> = {},
+  secrets: Secrets = secretsOf(),
+  userOf?: WebhookCourierOptions["userOf"],
+): WebhookCourier {
   const courier = new WebhookCourier({
-    ...{ sql: database.sql, log: silentLog, metrics, guard, secrets, now: () => Date.now(), limits },
+    ...{ sql: database.sql, log: silentLog, metrics, guard, secrets, userOf, now: () => Date.now(), limits },
   });
   couriers.push(courier);
   return courier;
@@ -190,6 +194,20 @@ describe("a webhook", { tags: "short" }, () => {
     await putOff(id);
     await gone(unnamed);
     expect(site.asked.map(({ headers }) => headers["webhook-id"])).toEqual([unnamed]);
+  });
+
+  it("is not sent where its secret is another tenant's, and is sent where it is its run's", async () => {
+    const [mine, other] = [uuidv7(), uuidv7()];
+    const own = { header: "authorization", line: "", value: "a secret that is plain text", tenants: [mine] };
+    const userOf = (tenantId: string) => async () => ({ tenantId, definitionOwner: null, workflowId: "orders" });
+    const foreign = await post({ secret_ref: "own" });
+    open({}, secretsOf({ own }, SIGNING), userOf(other)).carry(foreign);
+    await putOff(foreign);
+    expect(site.asked).toEqual([]);
+    const id = await post({ secret_ref: "own" });
+    open({}, secretsOf({ own }, SIGNING), userOf(mine)).carry(id);
+    await gone(id);
+    expect(site.asked).toHaveLength(1);
   });
 
   it("is not sent unsigned when its secret is missing", async () => {

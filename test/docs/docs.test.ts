@@ -12,7 +12,16 @@ import { loadConfig } from "../../src/config/index.js";
 import { readSigning } from "../../src/egress/signing.js";
 import { createMetrics } from "../../src/metrics/index.js";
 import { type RehearseOptions, rehearse } from "../../src/sdk/testing/index.js";
-import { documentedTypes, NAMED_ERRORS, openApiDocument, WITH_TABLES, withFunctions, withTables } from "./generated.js";
+import {
+  documentedTypes,
+  NAMED_ERRORS,
+  NEEDS,
+  needsModule,
+  openApiDocument,
+  WITH_TABLES,
+  withFunctions,
+  withTables,
+} from "./generated.js";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
@@ -29,6 +38,10 @@ describe("docs/openapi.json", () => {
 
   it("matches the routes", () => {
     expect(JSON.parse(read("docs/openapi.json")), STALE).toEqual(generated);
+  });
+
+  it("says of each operation what the console believes that it needs", () => {
+    expect(read(NEEDS), STALE).toEqual(needsModule(generated));
   });
 
   it("has exactly the routes of docs/api.md", () => {
@@ -151,6 +164,13 @@ describe("docs/operations.md", () => {
     expect(tableNames(text, /^[A-Z][A-Z_]+$/).sort()).toEqual(settings());
   });
 
+  it.each(defaultsIn(text))("is right that %s is %s where it is not set", (name, value) => {
+    const [base, another] = name === "SAGA_AUTH" ? [{}, "api_key"] : [EVERYTHING_ON, anotherThan(value)];
+    const config = (more: object) => JSON.stringify(loadConfig({ ...base, ...more }).config);
+    expect(config({ [name]: value })).toBe(config({}));
+    expect(config({ [name]: another })).not.toBe(config({}));
+  });
+
   it("has exactly the service's own metrics", async () => {
     const metrics = await createMetrics().registry.getMetricsAsJSON();
     const ours = metrics.map(({ name }) => name).filter((name) => name.startsWith("saga_"));
@@ -169,12 +189,37 @@ describe("docs/operations.md", () => {
     expect(readSigning(secret).of("payments")).toEqual([`whsec_${bytes.toString("base64")}`]);
   });
 
-  it("is right that only SAGA_AUTH=off starts, and beyond loopback only with SAGA_INSECURE", () => {
-    expect(() => loadConfig({ SAGA_AUTH: "jwt" })).toThrow(/SAGA_AUTH must be off/);
-    expect(() => loadConfig({ HOST: "0.0.0.0" })).toThrow(/SAGA_INSECURE/);
+  it("is right that beyond loopback the service starts only with SAGA_AUTH or SAGA_INSECURE", () => {
+    expect(() => loadConfig({ HOST: "0.0.0.0" })).toThrow(/SAGA_AUTH.*SAGA_INSECURE/);
+    expect(loadConfig({ HOST: "0.0.0.0", SAGA_AUTH: "api_key" }).config.host).toBe("0.0.0.0");
     expect(loadConfig({ HOST: "0.0.0.0", SAGA_INSECURE: "1" }).config.host).toBe("0.0.0.0");
   });
 });
+
+/** What is said of defaults in words. */
+const IN_WORDS = ["SAGA_OIDC_ISSUER", "SAGA_WORKERS", "SAGA_PUBLIC_URL", "SAGA_WORKER_ALLOW"];
+
+/** The settings that have a default. */
+function defaultsIn(markdown: string): (readonly [name: string, value: string])[] {
+  const rows = [...markdown.matchAll(/^\| `([A-Z][A-Z_]+)` \| `?([^|`]+?)`? \|/gm)];
+  return rows.flatMap(([, name = "", value = ""]) => (IN_WORDS.includes(name) ? [] : [[name, value] as const]));
+}
+
+/** Settings without which others count for nothing. */
+const EVERYTHING_ON = {
+  SAGA_AUTH: "jwt,api_key",
+  SAGA_AUTH_JWT_ISSUER: "https://issuer.example",
+  SAGA_AUTH_JWT_AUDIENCE: "saga",
+  SAGA_AUTH_JWKS_URL: "https://issuer.example/keys",
+  SAGA_STARTUP_VARIABLES_URL: "https://variables.example",
+};
+
+const OTHERS: Readonly<Record<string, string>> = {
+  ...{ off: "on", on: "off", closed: "open", info: "warn", "127.0.0.1": "localhost", "64": "63" },
+};
+
+const anotherThan = (value: string) =>
+  OTHERS[value] ?? (/^\d+$/.test(value) ? String(Number(value) + 1) : `other.${value}`);
 
 /** The names that the configuration reads from its environment: each in two forms, the second with `_FILE`. */
 function settings(): string[] {
@@ -232,6 +277,11 @@ describe("Dockerfile", () => {
     expect(second).toMatch(/^USER node$/m);
     expect(second).toMatch(/HOST=0\.0\.0\.0/);
     // The operator says so, not the image.
-    expect(second).not.toMatch(/^ENV .*SAGA_INSECURE/m);
+    expect(second).not.toMatch(/^ENV .*SAGA_(?:INSECURE|AUTH)/m);
+  });
+
+  it("has the command saga on its path", () => {
+    const { bin } = JSON.parse(read("package.json")) as { bin: { saga: string } };
+    expect(read("Dockerfile")).toContain(`chmod +x ${bin.saga} && ln -s /app/${bin.saga} /usr/local/bin/saga\n`);
   });
 });

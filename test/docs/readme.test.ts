@@ -1,73 +1,20 @@
 // The README is true: its commands run, block after block, against the service that its own `npm start` starts, and the worker
 // that it shows is the file that it names.
 // @module-tag both
-import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { afterAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { freePorts } from "../harness/ports.js";
-import { until } from "../harness/until.js";
+import { comesAbout, commandsOf, useTerminal } from "./commands.js";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const README = readFileSync(join(ROOT, "README.md"), "utf8");
 const DEFAULT_URL = "http://127.0.0.1:8080";
 
-/** How a block is run: by CI, as a process of its own (`service`, `worker`), or in one shell with the others (`shell`). */
-const blocks = [...README.matchAll(/(?:<!-- run: (\w+) -->\n\n)?```sh\n([\s\S]*?)```/g)].map(
-  ([, runner, text = ""]) => ({
-    runner,
-    text,
-  }),
-);
+const blocks = commandsOf("README.md");
 const textsOf = (runner: string) => blocks.filter((block) => block.runner === runner).map(({ text }) => text);
 
-const dataDir = mkdtempSync(join(tmpdir(), "saga-readme-"));
-const started: ChildProcess[] = [];
-
-interface Running {
-  output(): string;
-  /** Undefined: still running; -1: ended by a signal. */
-  code(): number | undefined;
-}
-
-/** A process group of its own, as a terminal would give it. */
-function run(script: string, env: Record<string, string>): Running {
-  const child = spawn("bash", ["-euo", "pipefail", "-c", script], {
-    cwd: ROOT,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
-    detached: true,
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  started.push(child);
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) stream?.on("data", (data) => (output += data));
-  let ended: number | undefined;
-  child.once("close", (code) => {
-    ended = code ?? -1;
-  });
-  return { output: () => output, code: () => ended };
-}
-
-function signal(child: ChildProcess, name: NodeJS.Signals): void {
-  try {
-    if (child.pid !== undefined) process.kill(-child.pid, name);
-  } catch {
-    // The group is gone.
-  }
-}
-
-const isGone = (child: ChildProcess) => child.exitCode !== null || child.signalCode !== null;
-
-afterAll(async () => {
-  // The worker first, then the service, which stops its embedded Postgres.
-  for (const child of started.toReversed()) {
-    signal(child, "SIGTERM");
-    await until(() => isGone(child), { what: "the orderly end" }).catch(() => signal(child, "SIGKILL"));
-  }
-  await until(() => !existsSync(join(dataDir, "postgres", "postmaster.pid")), { what: "the end of its Postgres" });
-  rmSync(dataDir, { recursive: true, force: true });
-});
+const { dataDir, run } = useTerminal();
 
 describe("README", () => {
   it("marks every command with its runner", () => {
@@ -106,15 +53,6 @@ describe("README", () => {
     await expectTheStory(url);
   });
 });
-
-/** Fails with the output of the process, and at once if it has ended. `npm start` builds: on a busy machine for minutes. */
-async function comesAbout(what: string, process: Running, fact: () => boolean | Promise<boolean>): Promise<void> {
-  const holds = async () => (await Promise.resolve(fact()).catch(() => false)) || (process.code() ?? 0) !== 0;
-  await until(holds, { within: 200_000, what }).catch((error: Error) => {
-    throw new Error(`${error.message}\n${process.output()}`);
-  });
-  if ((process.code() ?? 0) !== 0) throw new Error(`${what} ended with ${process.code()}:\n${process.output()}`);
-}
 
 /** One order was confirmed and charged. The card of the other was declined, and its reservation undone. */
 async function expectTheStory(url: string): Promise<void> {

@@ -85,10 +85,10 @@ export const missingInComments: Finder = (file, source, { paths }) => {
 };
 
 /** Settings of the example's own worker, and of the tests. */
-const OF_TESTS = ["SAGA_TEST_BUILT", "SAGA_TEST_TALLY", "SAGA_TEST_SCREENSHOTS"];
+const OF_TESTS = ["SAGA_TEST_ACCESS", "SAGA_TEST_BUILT", "SAGA_TEST_TALLY", "SAGA_TEST_SCREENSHOTS"];
 /** The documents say what has become of the retired ones, and of those that a later release has. */
 const ELSEWHERE = [...Object.keys(RETIRED), "SAGA_AUTH_JWKS_URL", "SAGA_AUTH_JWKS_FILE"];
-const OTHER_SETTINGS = new Set(["SAGA_GRPC", "SAGA_API", ...OF_TESTS, ...ELSEWHERE]);
+const OTHER_SETTINGS = new Set(["SAGA_GRPC", "SAGA_TOKEN", "SAGA_API", ...OF_TESTS, ...ELSEWHERE]);
 
 export const unknownSettings: Finder = (_file, text, { settings }) =>
   matches(text, /\b(?:SAGA|REDIS|AMQP|DATABASE|HTTP|GRPC|LOG)_[A-Z_]*[A-Z]\b/g).filter(

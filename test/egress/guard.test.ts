@@ -5,7 +5,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { ExchangeFailed, exchange, type Incoming } from "../../src/egress/exchange.js";
-import { Guard, listedOrAny, publicOrListed, type Resolved } from "../../src/egress/guard.js";
+import { Guard, listedOrAny, listedOrPublic, publicOrListed, type Resolved } from "../../src/egress/guard.js";
 
 /** Every request that arrived, by its Host. */
 const arrived: string[] = [];
@@ -278,5 +278,14 @@ describe("an allowed address", () => {
     expect(admitted(worker(["10.0.0.0/8"]), "http://8.8.8.8/")).toBe("refused");
     expect(admitted(worker([]), "http://8.8.8.8/")).toBe("refused");
     expect(admitted(worker(), "ftp://8.8.8.8/")).toBe("refused");
+  });
+
+  it("is a public one for workers without a list, with access on", () => {
+    const worker = (rules?: readonly string[]) => new Guard({ admits: listedOrPublic(rules) });
+    expect(admitted(worker(), "http://8.8.8.8/")).toBe("8.8.8.8");
+    for (const url of ["http://127.0.0.1/", "http://10.1.1.1/", "http://169.254.169.254/"])
+      expect([url, admitted(worker(), url)]).toEqual([url, "refused"]);
+    expect(admitted(worker(["10.0.0.0/8"]), "http://10.1.1.1/")).toBe("10.1.1.1");
+    expect(admitted(worker(["10.0.0.0/8"]), "http://8.8.8.8/")).toBe("refused");
   });
 });

@@ -4,7 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { ConfigError } from "../../src/config/index.js";
-import { readSecrets, type Secret, type SecretUse, secretMisuse } from "../../src/egress/secrets.js";
+import {
+  readSecrets,
+  type Secret,
+  type SecretUse,
+  type SecretUser,
+  secretMisuse,
+  userOfSecret,
+} from "../../src/egress/secrets.js";
 
 const [ONE, TWO] = ["the-first-secret", "the-other-secret"];
 const BASIC = "Basic dXNlcjpwYXNzd29yZA==";
@@ -18,10 +25,10 @@ const folder = mkdtempSync(join(tmpdir(), "saga-secrets-"));
 const secretsFile = join(folder, "secrets.json");
 afterAll(() => rmSync(folder, { recursive: true }));
 
-function read(text: string) {
+function read(text: string, isAccessOn = false) {
   writeFileSync(secretsFile, text);
   chmodSync(secretsFile, 0o600);
-  return readSecrets({ secretsFile });
+  return readSecrets({ secretsFile, isAccessOn });
 }
 
 function problems(read: () => unknown): readonly string[] {
@@ -138,7 +145,7 @@ describe("the secrets file", () => {
     [
       "more than is known",
       '{"a": {"value": "s3cr3t", "host": "x"}}',
-      ["a: has members other than value, hosts, use and header"],
+      ["a: has members other than value, hosts, use, header and tenants"],
     ],
     ["an unknown use", '{"a": {"value": "s3cr3t", "use": "both"}}', ["a: its use must be bearer or signing"]],
     [
@@ -190,5 +197,57 @@ describe("the secrets file", () => {
       SIGNING_TOO_SHORT,
       ...["a", "b"].map((name) => `${secretsFile}: ${name}: its value ${TOO_SHORT}`),
     ]);
+  });
+});
+
+describe("the tenants of a secret", () => {
+  const [A, B] = ["0190a000-0000-7000-8000-00000000000a", "0190a000-0000-7000-8000-00000000000b"];
+  const FILE = `{"of_a": {"value": "${ONE}", "tenants": ["${A.toUpperCase()}"]}, "of_none": {"value": "${TWO}", "tenants": []}, "free": "${TWO}"}`;
+  /** Runs of the platform, of A and of B; of the platform's definition and of A's. */
+  const USERS: readonly SecretUser[] = [
+    { tenantId: null, definitionOwner: null, workflowId: "orders" },
+    { tenantId: A, definitionOwner: null, workflowId: "orders" },
+    { tenantId: B, definitionOwner: null, workflowId: "orders" },
+    { tenantId: A, definitionOwner: A, workflowId: "orders" },
+  ];
+  const uses = (secrets: ReturnType<typeof read>, name: string) =>
+    Promise.all(
+      USERS.map(async (user) => (await userOfSecret(secrets.get(name) as Secret, async () => user)) !== undefined),
+    );
+
+  it("may use it in their runs, whoever the definition is of", async () => {
+    for (const isAccessOn of [false, true]) {
+      expect(await uses(read(FILE, isAccessOn), "of_a")).toEqual([false, true, false, true]);
+      expect(await uses(read(FILE, isAccessOn), "of_none")).toEqual([false, false, false, false]);
+    }
+  });
+
+  it("are those of the definitions of the platform where none are named, and any with access off", async () => {
+    expect(await uses(read(FILE, true), "free")).toEqual([true, true, true, false]);
+    expect(await uses(read(FILE), "free")).toEqual([true, true, true, true]);
+  });
+
+  it("are asked for only where it matters, and a run that is gone has none", async () => {
+    const never = async () => {
+      throw new Error("not asked");
+    };
+    expect(await userOfSecret(read(FILE).get("free") as Secret, never)).toBe("anyone");
+    for (const name of ["of_a", "free"])
+      expect(await userOfSecret(read(FILE, true).get(name) as Secret, async () => undefined)).toBe(undefined);
+  });
+
+  it("may publish definitions that name it; what is in no file is nobody's, and without a file any name will do", () => {
+    const isOf = (secrets: ReturnType<typeof read>) =>
+      ["of_a", "of_none", "free", "absent"].map((name) => [A, B].map((tenant) => secrets.isOf(name, tenant)));
+    const none = [false, false];
+    expect(isOf(read(FILE, true))).toEqual([[true, false], none, none, none]);
+    expect(readSecrets({ isAccessOn: true }).isOf("absent", A)).toBe(true);
+  });
+
+  it("are UUIDs", () => {
+    for (const tenants of ['"acme"', '["acme"]', "null"])
+      expect(problems(() => read(`{"a": {"value": "${ONE}", "tenants": ${tenants}}}`))).toEqual([
+        `${secretsFile}: a: its tenants must be a list of UUIDs`,
+      ]);
   });
 });

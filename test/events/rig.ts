@@ -3,7 +3,8 @@
 import type { Channel, ChannelModel, ConfirmChannel, ConsumeMessage, GetMessage, Options } from "amqplib";
 import { topologyOf } from "../../src/events/topology.js";
 import { BrokerLink } from "../../src/sdk/broker/index.js";
-import { ownExchange } from "../harness/rabbitmq.js";
+import { tenantHeader } from "../harness/access.js";
+import { ownExchange, ownQueue } from "../harness/rabbitmq.js";
 import { TcpGate } from "../harness/tcp-gate.js";
 import { until } from "../harness/until.js";
 
@@ -16,11 +17,10 @@ interface Listener {
 }
 
 const HEARD = ".heard";
-const WORK = ".work";
 const silent = { info() {}, warn() {} };
 
 export class Exchange {
-  readonly name = ownExchange(HEARD, WORK);
+  readonly name = ownExchange(HEARD);
   readonly queue = topologyOf(this.name).queue;
   readonly dead = topologyOf(this.name).dead;
   /** What a queue that is bound to everything got, in its order. */
@@ -74,8 +74,8 @@ export class Exchange {
 
   private async listen(connection: ChannelModel): Promise<void> {
     const channel = await connection.createConfirmChannel();
-    channel.on("error", (error) => this.link.reset(error.message));
-    channel.on("close", () => this.link.reset("the channel was closed"));
+    channel.on("error", (error) => this.link.reset(error.message, connection));
+    channel.on("close", () => this.link.reset("the channel was closed", connection));
     await channel.assertExchange(this.name, "topic", { durable: true });
     for (const listener of this.listeners) await this.consume(channel, listener);
     this.current = channel;
@@ -97,9 +97,10 @@ export class Exchange {
    */
   async send(topic: string, body: unknown, options: Options.Publish = {}): Promise<void> {
     const content = Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
+    const published = { persistent: true, ...options, headers: { ...tenantHeader(), ...options.headers } };
     const confirmed = () =>
       new Promise<boolean>((resolve) => {
-        this.channel.publish(this.name, topic, content, { persistent: true, ...options }, (error) => resolve(!error));
+        this.channel.publish(this.name, topic, content, published, (error) => resolve(!error));
       });
     await until(confirmed, { within: 120_000, pause: 200, what: `the broker's confirmation of ${topic}` });
   }
@@ -110,9 +111,9 @@ export class Exchange {
     await work().finally(() => this.gate.open());
   }
 
-  /** A queue for dispatches, which a worker consumes; its name. */
-  async work(take: (message: ConsumeMessage) => void): Promise<string> {
-    const listener = { queue: this.name + WORK, take };
+  /** A queue for the dispatches of this service, which a worker consumes; its name. */
+  async work(service: string, take: (message: ConsumeMessage) => void): Promise<string> {
+    const listener = { queue: ownQueue(service), take };
     this.listeners.push(listener);
     await this.consume(this.channel, listener);
     return listener.queue;

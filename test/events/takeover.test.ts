@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { type NodeHandle, startNode } from "../../src/cluster/node.js";
 import { loadConfig } from "../../src/config/index.js";
 import { Client } from "../faults/client.js";
+import { accessSettings } from "../harness/access.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { describeWithRabbitMq } from "../harness/services.js";
 import { until } from "../harness/until.js";
@@ -46,7 +47,14 @@ describeWithRabbitMq("the events of a run that another node goes on publishing",
   });
 
   async function open(databaseUrl: string, broker: Exchange["env"]): Promise<NodeHandle> {
-    const env = { HTTP_PORT: "0", GRPC_PORT: "0", LOG_LEVEL: "silent", SAGA_LIFECYCLE_EVENTS: "on", ...broker };
+    const env = {
+      HTTP_PORT: "0",
+      GRPC_PORT: "0",
+      LOG_LEVEL: "silent",
+      SAGA_LIFECYCLE_EVENTS: "on",
+      ...accessSettings(),
+      ...broker,
+    };
     const node = await startNode({ config: loadConfig(env).config, databaseUrl, log: silentLog });
     nodes.push(node);
     return node;

@@ -152,7 +152,11 @@ describeWithRabbitMq("at the broker", (url) => {
     const before = await channel();
     await before.assertQueue(queue, { durable: true, arguments: { "x-queue-type": "stream" } });
     await start();
-    await until(async () => (await gauge()) === 1, { what: "the gauge" });
+    // It refuses the queue, or takes messages from it.
+    await until(async () => (await gauge()) === 1 || (await linksAway("in")) === 0, {
+      what: "what it makes of the queue",
+    });
+    expect([await gauge(), await linksAway("in")]).toEqual([1, 1]);
     expect(lines.some((line) => line.includes(`the queue ${queue} is a stream`))).toBe(true);
     await before.deleteQueue(queue);
     await isTaken("order.queue");
@@ -176,6 +180,33 @@ describeWithRabbitMq("at the broker", (url) => {
     await until(() => said.at(-1) === "connected to RabbitMQ again", { what: "the connection" });
     await link.stop();
     expect(said.slice(0, -1)).toEqual(["one", "another", "one"]);
+  });
+
+  it("a connection that is given up while it is set up is followed by another, also if its broker does not answer", async () => {
+    const gate = new TcpGate(new URL(url));
+    await gate.open();
+    const connections: ChannelModel[] = [];
+    const link = new BrokerLink({
+      ...{ url: gate.url, name: "saga test", backoffMs: 1, backoffMaxMs: 1, lost: () => {} },
+      log: { info: () => {}, warn: () => {} },
+      opened: async (opened) => {
+        if (connections.push(opened) > 1) return;
+        // The next try is due long before this one has been closed in order.
+        gate.mute();
+        link.reset("it hangs", opened);
+        await new Promise(() => {});
+      },
+    });
+    link.start();
+    await until(() => connections.length === 2, { within: 15_000, what: "another connection" });
+    const [first, second] = connections;
+    await second?.createChannel();
+    link.reset("the first one was closed", first);
+    // It costs the second one nothing.
+    await second?.createChannel();
+    expect(connections).toHaveLength(2);
+    await link.stop();
+    await gate.shut();
   });
 
   it("an exchange of another type is refused in words, and taken when it has gone", async () => {

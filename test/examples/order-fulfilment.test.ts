@@ -154,6 +154,14 @@ describe("the workflow", { tags: "short" }, () => {
   });
 });
 
+interface ApiKey {
+  readonly id: string;
+  readonly name: string;
+  readonly roles: readonly string[];
+  readonly tenant_id?: string;
+  readonly services?: readonly string[];
+}
+
 describe("the demo", () => {
   const running = new Set<ChildProcess>();
   afterAll(() => {
@@ -264,6 +272,44 @@ describe("the demo", () => {
     const read = async (path: string) =>
       (await (await fetch(new URL(`/api/v1${path}`, address))).json()) as { items: unknown[] };
     expect((await read("/sagas?limit=100")).items).toHaveLength(30);
+    await until(async () => (await read("/workers")).items.length > 0, { what: "the worker" });
+    demo.process.kill("SIGINT");
+    expect(await demo.ended).toBe(0);
+  });
+
+  it("with --auth makes keys that may do what they are for, publishes, works and starts runs with them, and its books balance", {
+    tags: "long",
+    timeout: 240_000,
+  }, async () => {
+    const demo = run(["--orders", "24", "--auth", "--kill-service", "1", "--stay"]);
+    await until(() => demo.output().includes("Still running until Ctrl-C"), { what: "the books", within: 120_000 });
+    expect(demo.output()).toContain("The books balance: 24 orders");
+    expect(demo.output()).toContain("Access control is on (SAGA_AUTH=api_key).");
+    expect(demo.output()).toContain("A start without a key is answered 401, and one with the worker's key 403.");
+    const [, address = ""] = /^ {2}API +(\S+)$/m.exec(demo.output()) ?? [];
+    const [, key = ""] = /^ {2}key +(saga_\S+)/m.exec(demo.output()) ?? [];
+    const ask = (path: string, headers = {}) => fetch(new URL(`/api/v1${path}`, address), { headers });
+    const read = async <T>(path: string) =>
+      (await (await ask(path, { authorization: `Bearer ${key}` })).json()) as { items: readonly T[] };
+    expect((await ask("/sagas")).status).toBe(401);
+
+    const keys = (await read<ApiKey>("/api_keys")).items;
+    const [tenant] = keys.map(({ tenant_id: of }) => of);
+    const grants = keys.map(({ name, roles, services }) => [name, roles, services]);
+    expect(grants.sort()).toEqual([
+      ["admin", ["admin"], undefined],
+      ["author", ["author"], undefined],
+      ["operator", ["operator"], undefined],
+      ["worker", ["worker"], ["shop"]],
+    ]);
+    const idOf = (name: string) => keys.find((each) => each.name === name)?.id;
+    const runs = (await read<{ id: string; tenant_id?: string }>("/sagas?limit=100")).items;
+    expect(runs).toHaveLength(24);
+    expect(new Set(runs.map(({ tenant_id: of }) => of))).toEqual(new Set([tenant]));
+    const [started] = (await read<{ actor: string }>(`/sagas/${runs[0]?.id}/events`)).items;
+    expect(started?.actor).toBe(`key:${idOf("operator")}`);
+    const published = await ask("/workflows/order-fulfilment", { authorization: `Bearer ${key}` });
+    expect(await published.json()).toMatchObject({ created_by: `key:${idOf("author")}` });
     await until(async () => (await read("/workers")).items.length > 0, { what: "the worker" });
     demo.process.kill("SIGINT");
     expect(await demo.ended).toBe(0);

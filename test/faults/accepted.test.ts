@@ -1,6 +1,7 @@
 // A worker that has accepted a dispatch holds it, whatever happens to the nodes: over HTTP and RabbitMQ, with nodes killed, added and replaced.
 // The workers' own books say how often each dispatch came, and which hand-over was cut: its connection closed before the worker responded.
 // @module-tag long
+// @access both
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -13,13 +14,15 @@ import { uuidv7 } from "../../src/ids.js";
 import { startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
 import { type Database, openDatabase } from "../../src/store/engine/connection.js";
 import { livingNodes, logged } from "../cluster/rig.js";
+import { reportHeaders } from "../dispatch/carriers-rig.js";
+import { putKeysBack } from "../harness/access.js";
 import { silentLog } from "../harness/database.js";
-import { ownExchange } from "../harness/rabbitmq.js";
+import { brokerSettings, ownQueue } from "../harness/rabbitmq.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { describeWithRabbitMq, describeWithRedis } from "../harness/services.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched, report } from "../run/seen.js";
-import { Client } from "./client.js";
+import { Client, PAUSE_MS } from "./client.js";
 
 /** Half of them over HTTP. */
 const DISPATCHES = 300;
@@ -34,6 +37,7 @@ const WITHIN_MS = 90_000;
 interface Step {
   readonly dispatch_id: string;
   readonly callback_url: string;
+  readonly callback_token?: string;
 }
 
 /** A worker that accepts at once or when it is told to, and answers when it is told to. */
@@ -126,36 +130,41 @@ describeWithRedis("accepted dispatches", (redis) => {
       const dataDir = await mkdtemp(join(tmpdir(), "saga-accepted-"));
       const postgres = await startEmbeddedPostgres({ dataDir, log: silentLog });
       const database = openDatabase(postgres.url, { max: 2, applicationName: "saga-test", log: silentLog });
-      const exchange = ownExchange(".work");
       const env = {
         ...{ DATABASE_URL: postgres.url, REDIS_URL: redis, REDIS_PREFIX: `test:${uuidv7()}:` },
-        ...{ AMQP_URL: amqp, SAGA_EVENTS_EXCHANGE: exchange },
+        ...brokerSettings(amqp),
       };
       const [service, added] = [
         await createService({ ...env, SAGA_WORKERS: "3" }),
         await createService({ ...env, SAGA_WORKERS: "1" }),
       ];
       await service.start();
+      await putKeysBack(database.sql);
       await until(() => livingNodes(service).length === 3);
       const client = new Client(service.url);
-      const answer = async ({ callback_url: url }: Step) => {
-        const { pathname, search } = new URL(url);
+      // The service that a dispatch came from may be gone.
+      const answer = async (step: Step) => {
+        const { pathname, search } = new URL(step.callback_url);
+        const report = { method: "POST", headers: reportHeaders(step), body: JSON.stringify({ result: { ok: true } }) };
         await delay(WORKS_MS);
-        await client.insist("POST", pathname.replace("/api/v1", "") + search, { result: { ok: true } });
+        await until(async () => (await fetch(service.url + pathname + search, report)).status === 202, {
+          ...{ within: WITHIN_MS, pause: PAUSE_MS, what: "the acceptance of an answer" },
+        });
       };
       const [overHttp, overRabbitMq] = [new Ledger(answer), new Ledger(answer)];
       const worker = new HttpWorker(overHttp);
       const broker = await connect(amqp);
       const channel = await broker.createChannel();
-      await channel.assertQueue(`${exchange}.work`);
+      const queue = ownQueue("far");
+      await channel.assertQueue(queue);
       await channel.consume(
-        `${exchange}.work`,
+        queue,
         (message) => message && overRabbitMq.note(JSON.parse(message.content.toString()) as Step, "accepted"),
         { noAck: true },
       );
       const actions = [
         { action_name: "http", transport: "http", address: await worker.listen(), compensable: true },
-        { action_name: "rmq", transport: "rmq", address: `${exchange}.work` },
+        { action_name: "rmq", transport: "rmq", address: queue },
       ];
       expect((await client.insist("POST", "/registry/register", { service: "far", actions })).status).toBe(200);
       for (const name of ["http", "rmq"])

@@ -1,10 +1,13 @@
 // RabbitMQ killed and started again under load, and the service killed while it takes and publishes events: everything resumes by itself,
 // nothing is lost, and what comes twice has the same id and key. Where no broker can be started, connections are cut instead.
 // @module-tag long
+// @access both
 import { setTimeout as delay } from "node:timers/promises";
 import type { ConsumeMessage } from "amqplib";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { reportHeaders } from "../dispatch/carriers-rig.js";
 import { Exchange } from "../events/rig.js";
+import { credential } from "../harness/access.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { type BreakableRabbitMq, openBreakableRabbitMq } from "../harness/rabbitmq.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
@@ -42,7 +45,9 @@ describeWithRabbitMq("events and dispatches over RabbitMQ", (url) => {
     service = await createService({ ...env, SAGA_LIFECYCLE_EVENTS: "on" });
     await service.start();
     client = new Client(service.url);
-    const queue = await exchange.work((message) => {
+    // Before the service has bound its queue for the first time, the exchange drops what the test sends.
+    await until(areConnected, { what: "the service's connections to the broker" });
+    const queue = await exchange.work("shop", (message) => {
       steps.push(message);
       void answer(message);
     });
@@ -65,8 +70,9 @@ describeWithRabbitMq("events and dispatches over RabbitMQ", (url) => {
   async function answer({ content }: ConsumeMessage): Promise<void> {
     await mayAnswer;
     const body = JSON.stringify({ result: {} });
-    const { callback_url } = JSON.parse(String(content));
-    await until(async () => (await fetch(callback_url, { method: "POST", headers: JSON_TYPE, body })).ok);
+    const step = JSON.parse(String(content));
+    const answered = { method: "POST", headers: reportHeaders(step), body };
+    await until(async () => (await fetch(step.callback_url, answered)).ok);
   }
 
   const stored = (topic: string) => database.sql<{ key: string }[]>`
@@ -106,9 +112,16 @@ describeWithRabbitMq("events and dispatches over RabbitMQ", (url) => {
     return runIds;
   }
 
+  const metrics = async () => (await fetch(`${service.url}/metrics`, { headers: credential() })).text();
+
   async function repeatedMessages(): Promise<number> {
-    const page = await (await fetch(`${service.url}/metrics`)).text();
-    return Number(/^saga_events_in_total\{outcome="repeated"\} (\d+)$/m.exec(page)?.[1]);
+    return Number(/^saga_events_in_total\{outcome="repeated"\} (\d+)$/m.exec(await metrics())?.[1]);
+  }
+
+  /** The nodes, for both directions. */
+  async function areConnected(): Promise<boolean> {
+    const away = (await metrics()).matchAll(/^saga_event_links_away\{direction="(?:in|out)"\} (\d+)$/gm);
+    return [...away].map(([, nodes]) => nodes).join() === "0,0";
   }
 
   it("resume by themselves after the broker was away: none is lost, duplicates have the same key and message id", async () => {
@@ -225,5 +238,3 @@ function topicsByRun(messages: readonly ConsumeMessage[]): ReadonlyMap<string, s
   }
   return topics;
 }
-
-const JSON_TYPE = { "content-type": "application/json" };

@@ -6,6 +6,7 @@ import { shardOf } from "../../src/ids.js";
 import { ActionError, createWorker, defineAction, type Worker } from "../../src/sdk/worker/index.js";
 import { ownerOf } from "../../src/shard/placement.js";
 import { livingNodes } from "../cluster/rig.js";
+import { workerToken } from "../harness/access.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
@@ -48,6 +49,7 @@ beforeAll(async () => {
   client = new Client(service.url);
   const timing = { resendMs: 100, backoffMs: 50, backoffMaxMs: 500, abortGraceMs: 100, lookAgainMs: 1_000 };
   worker = createWorker({
+    ...workerToken(),
     ...{ service: "till", grpc: service.grpcAddress, api: service.url, log: silent, timing, maxInFlight: 256 },
     actions: [charge],
   });

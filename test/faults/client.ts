@@ -3,6 +3,7 @@
 import { expect } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
 import { documented, Undocumented } from "../api/documented.js";
+import { credential } from "../harness/access.js";
 import { assertHistory, type EventSeen } from "../harness/history.js";
 import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
@@ -36,9 +37,16 @@ export class Client {
   }
 
   /** The same, at the service of this URL, with the headers of the answer. `key`: the idempotency key. */
-  async send(url: string, method: "GET" | "POST", path: string, body?: unknown, key?: string): Promise<Received> {
+  async send(
+    url: string,
+    method: "GET" | "POST" | "DELETE",
+    path: string,
+    body?: unknown,
+    key?: string,
+  ): Promise<Received> {
     if (this.fault) throw this.fault;
     const sent = {
+      ...credential(path),
       ...(body !== undefined && { "content-type": "application/json" }),
       ...(key !== undefined && { "idempotency-key": key }),
     };
@@ -48,7 +56,8 @@ export class Client {
       signal: AbortSignal.timeout(40_000),
     });
     const { status, headers } = response;
-    const answer = { status, headers, body: await response.json() };
+    const text = await response.text();
+    const answer = { status, headers, body: text === "" ? undefined : JSON.parse(text) };
     this.check(method, path, answer);
     return answer;
   }

@@ -1,6 +1,7 @@
 // Events over HTTP, on the built service: an event is published once and reaches every waiting run, also if all nodes are killed
 // between its publication and its delivery.
 // @module-tag long
+// @access both
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { createService, type ServiceProcess } from "../harness/service.js";

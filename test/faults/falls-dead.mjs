@@ -17,16 +17,22 @@ const EVILS = {
 const load = (name) => import(pathToFileURL(join(process.cwd(), "dist", "service", "run", name)).href);
 const { Resident } = await load("resident.js");
 const { Starter } = await load("starter.js");
-const { commitOf } = Resident.prototype;
+const { newUnit } = Resident.prototype;
 
-Resident.prototype.commitOf = function commitOrDieOf(growing) {
-  for (const { type, stepId } of growing.unit.events) {
-    if (type !== "step.succeeded" || !EVILS[stepId]) continue;
-    // The command line tells a test that it has begun.
-    process.title = stepId;
-    EVILS[stepId]();
-  }
-  return commitOf.call(this, growing);
+Resident.prototype.newUnit = function newDeadlyUnit(...about) {
+  const growing = newUnit.apply(this, about);
+  const { unit } = growing;
+  const toCommit = unit.toCommit.bind(unit);
+  unit.toCommit = (...based) => {
+    for (const { type, stepId } of unit.events) {
+      if (type !== "step.succeeded" || !EVILS[stepId]) continue;
+      // The command line tells a test that it has begun.
+      process.title = stepId;
+      EVILS[stepId]();
+    }
+    return toCommit(...based);
+  };
+  return growing;
 };
 
 const { commit } = Starter.prototype;

@@ -1,6 +1,7 @@
 // A service is frozen (SIGSTOP) in the middle of a commit: the statement has left it, and has reached the store or not. Another
 // service takes over; then the statement arrives and the frozen service thaws. The history must stay a single line.
 // @module-tag long
+// @access both
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { ownerOf, SHARDS } from "../../src/shard/placement.js";

@@ -2,6 +2,7 @@
 // is repaired. Every story ends with balanced books.
 // @module-tag long
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { actor } from "../harness/access.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched } from "../run/seen.js";
 import { PAUSE_MS } from "./client.js";
@@ -93,7 +94,7 @@ describe("a worker that was broken", () => {
     for (const { run, events } of await counter.ends(runIds, "failed")) {
       expect(run.error).toMatchObject({ code: "broken", step_id: "ship" });
       const logged = events.filter(({ metadata }) => metadata?.kind === "fail");
-      expect(logged).toMatchObject([{ actor: "api", metadata: { by: "api", reason: "hopeless" } }]);
+      expect(logged).toMatchObject([{ actor: actor(), metadata: { by: actor(), reason: "hopeless" } }]);
       expect(await undoOf(run.id)).toEqual(["1 pay done"]);
     }
   });

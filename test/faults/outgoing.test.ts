@@ -1,6 +1,7 @@
 // Requests and webhooks of a service that is killed, of runs that are cancelled, to a server that refuses: real processes, a
 // server with a ledger, a worker that undoes. A request that may have happened is repeated under its key, or undone.
 // @module-tag long
+// @access both
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,6 +9,7 @@ import { Webhook } from "standardwebhooks";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { readSigning } from "../../src/egress/signing.js";
 import { Site } from "../dispatch/requests-rig.js";
+import { credential, secretTenants } from "../harness/access.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
@@ -32,7 +34,9 @@ beforeAll(async () => {
   database = await createTestDatabase({ max: 2 });
   site = await Site.open();
   const secretsFile = join(folder, "secrets.json");
-  writeFileSync(secretsFile, JSON.stringify({ shop: { header: "x-api-key", value: SECRET } }), { mode: 0o600 });
+  writeFileSync(secretsFile, JSON.stringify({ shop: { header: "x-api-key", value: SECRET, ...secretTenants() } }), {
+    mode: 0o600,
+  });
   service = await createService({
     ...{ DATABASE_URL: database.url, SAGA_WORKERS: "1", LOG_LEVEL: "debug" },
     ...{ SAGA_EGRESS_ALLOW: "127.0.0.1", SAGA_SECRETS_FILE: secretsFile, SAGA_SIGNING_SECRET: SIGNING },
@@ -204,7 +208,9 @@ describe("a webhook", () => {
   it("is counted", async () => {
     await ends(await client.start("tell"), "succeeded");
     const isCounted = async () =>
-      /^saga_webhooks_total\{outcome="delivered"\} [1-9]/m.test(await (await fetch(`${service.url}/metrics`)).text());
+      /^saga_webhooks_total\{outcome="delivered"\} [1-9]/m.test(
+        await (await fetch(`${service.url}/metrics`, { headers: credential() })).text(),
+      );
     await until(isCounted, { what: "a webhook that was delivered" });
   });
 });

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { Agent, request } from "node:http";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
+import { credential } from "../harness/access.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
@@ -49,7 +50,8 @@ interface Reply {
 function post(path: string, body: object): Promise<Reply> {
   const text = JSON.stringify(body);
   return new Promise((resolve, reject) => {
-    const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(text) };
+    const about = { "content-type": "application/json", "content-length": Buffer.byteLength(text) };
+    const headers = { ...credential(), ...about };
     const sent = request(`${service.url}/api/v1${path}`, { method: "POST", agent, headers }, (response) => {
       const chunks: Buffer[] = [];
       response.on("data", (chunk: Buffer) => chunks.push(chunk));
@@ -86,7 +88,9 @@ async function watching<T>(runId: string, work: Promise<T>): Promise<{ result: T
   const look = async () => {
     while (!done) {
       for (const path of ["/healthz", "/readyz", `/api/v1/sagas/${runId}`, "/metrics"])
-        reads.push((await fetch(`${service.url}${path}`, { signal: AbortSignal.timeout(20_000) })).status);
+        reads.push(
+          (await fetch(`${service.url}${path}`, { headers: credential(), signal: AbortSignal.timeout(20_000) })).status,
+        );
       mostRss = Math.max(mostRss, rssMiB());
     }
   };
@@ -99,7 +103,7 @@ async function watching<T>(runId: string, work: Promise<T>): Promise<{ result: T
 }
 
 const metric = async (name: string) => {
-  const text = await (await fetch(`${service.url}/metrics`)).text();
+  const text = await (await fetch(`${service.url}/metrics`, { headers: credential() })).text();
   return [...text.matchAll(new RegExp(`^${name}(?:{[^}]*})? (\\S+)$`, "gm"))].reduce(
     (sum, [, n]) => sum + Number(n),
     0,

@@ -1,12 +1,15 @@
 // Postgres is killed (SIGKILL to the postmaster) right after a burst of acknowledgements, and comes back. Everything acknowledged
 // is stored, every run ends, and the service recovers by itself.
 // @module-tag long
+// @access both
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import postgres, { type Sql } from "postgres";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
+import { migrateDatabase } from "../../src/store/migrate/migrate.js";
+import { putKeysBack } from "../harness/access.js";
 import { silentLog } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched, report } from "../run/seen.js";
@@ -27,8 +30,10 @@ let sql: Sql;
 beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), "saga-killed-"));
   server = await startEmbeddedPostgres({ dataDir, log: silentLog });
-  service = await startService(server.url);
   sql = postgres(server.url, { max: 1, onnotice: () => {}, backoff: () => 0.1 });
+  await migrateDatabase(server.url, silentLog);
+  await putKeysBack(sql);
+  service = await startService(server.url);
   const compensation = { action: "shop.refund" };
   await service.client.publish("order", [
     { id: "pay", type: "action", action: "shop.charge", compensation, next: "rest" },

@@ -1,6 +1,7 @@
 // SIGHUP under load: all nodes are replaced one by one while orders come in, workers work and clients ask. No answer is worse than
 // a 503 that can be repeated, and no order is lost.
 // @module-tag long
+// @access both
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { livingNodes, logged, primaryLogs } from "../cluster/rig.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";

@@ -3,6 +3,7 @@
 // and signal them and workers answer. No answer is worse than a 503 that says when to try again, and every acknowledged run ends right.
 // @module-tag long
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { putKeysBack } from "../harness/access.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { buildNext } from "../harness/next-build.js";
 import { freePorts } from "../harness/ports.js";
@@ -109,6 +110,7 @@ describeWithRedis("a rolling upgrade under load", (redisUrl) => {
       const mains = [from && (await buildNext(from)), await buildNext(to)] as const;
       const machines = [await machine(...mains), await machine(...mains)];
       for (const { before } of machines) await before.start({ within: 60_000 });
+      await putKeysBack(database.sql);
       const shops: Shop[] = [];
       for (const { before } of machines) shops.push(await openShop({ grpc: before.grpcAddress, api: before.url }));
       const client = new BalancedClient(machines.map(({ before }) => before.url));

@@ -8,6 +8,7 @@ import {
   defineAction,
   type Worker,
 } from "../../src/sdk/worker/index.js";
+import { workerToken } from "../harness/access.js";
 
 export interface Entry {
   readonly action: string;
@@ -42,12 +43,14 @@ interface Hanging {
 }
 
 interface ShopOptions {
+  /** Absent: the one of the tests, with access on. */
+  readonly token?: string;
   readonly grpc: string;
   readonly api: string;
   readonly service?: string;
 }
 
-export async function openShop({ grpc, api, service = "shop" }: ShopOptions): Promise<Shop> {
+export async function openShop({ grpc, api, service = "shop", token }: ShopOptions): Promise<Shop> {
   const ledger: Entry[] = [];
   const broken = new Set<string>();
   const hanging = new Set<Hanging>();
@@ -61,6 +64,7 @@ export async function openShop({ grpc, api, service = "shop" }: ShopOptions): Pr
       },
     });
   const worker: Worker = createWorker({
+    ...(token === undefined ? workerToken() : { token }),
     ...{ service, grpc, api, log: silent, timing: TIMING, maxInFlight: 64, drainTimeoutMs: 200 },
     actions: [
       action("charge", receipt),

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { createWorker, defineAction, type Worker } from "../../src/sdk/worker/index.js";
 import { livingNodes } from "../cluster/rig.js";
+import { credential, workerToken } from "../harness/access.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
@@ -57,6 +58,7 @@ beforeAll(async () => {
   client = new Client(service.url);
   const timing = { resendMs: 100, backoffMs: 50, backoffMaxMs: 500, abortGraceMs: 100, lookAgainMs: 1_000 };
   worker = createWorker({
+    ...workerToken(),
     ...{ service: "room", grpc: service.grpcAddress, api: service.url, log: silent, timing, maxInFlight: 256 },
     actions: [recording("enter"), recording("leave"), visit],
   });
@@ -128,7 +130,7 @@ async function nothingLeft(): Promise<void> {
   const gauges = ["waiting", "held", "leaked"].map((name) => `saga_concurrency_${name} 0`);
   await until(
     async () => {
-      const page = await (await fetch(`${service.url}/metrics`)).text();
+      const page = await (await fetch(`${service.url}/metrics`, { headers: credential() })).text();
       return gauges.every((gauge) => page.includes(`\n${gauge}\n`));
     },
     { within: PATIENCE_MS, pause: 500, what: gauges.join(", ") },

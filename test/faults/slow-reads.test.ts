@@ -1,8 +1,10 @@
 // Reads of clients that hang: a lock on a table that no start needs holds them for as long as the test wants.
 // @module-tag long
+// @access both
 import { get } from "node:http";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Client, hangUp } from "../api/client.js";
+import { credential } from "../harness/access.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { type Service, startService } from "./rig.js";
@@ -70,7 +72,9 @@ describe("slow reads", () => {
       await transaction`set local idle_in_transaction_session_timeout = 0`;
       await transaction`lock table user_tasks in access exclusive mode`;
       const url = `http://127.0.0.1:${service.node.httpPort}/api/v1/user_tasks`;
-      const clients = Array.from({ length: READS }, () => get(url, { agent: false }).on("error", () => {}));
+      const clients = Array.from({ length: READS }, () =>
+        get(url, { agent: false, headers: credential() }).on("error", () => {}),
+      );
       await until(async () => (await held()) >= 3);
       for (const client of clients) client.destroy();
       // Without a cancel each gives up its lock after five seconds, and the next ones take their place.

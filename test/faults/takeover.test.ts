@@ -1,6 +1,7 @@
 // Takeover and its delay: a node is killed or frozen under its primary, or a whole service beside another one. A frozen process
 // thaws with everything that it held in memory, and must not change what others have done since.
 // @module-tag long
+// @access both
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { lives, livingNodes, type NodeSeen } from "../cluster/rig.js";

@@ -1,17 +1,17 @@
 // One saga whose three steps use three transports and that fails late: it is undone over all three, while the HTTP server, the broker and
 // the service are each killed and restarted in flight. Where no broker can be started, the connections to the shared one are cut instead.
 // @module-tag long
-import { randomUUID } from "node:crypto";
+// @access both
 import { setTimeout as delay } from "node:timers/promises";
-import { connect } from "amqplib";
 import fastify, { type FastifyInstance } from "fastify";
 import { expect, it } from "vitest";
 import { createHttpWorker } from "../../src/sdk/worker/http/index.js";
 import { type ActionContext, ActionError, createWorker, defineAction } from "../../src/sdk/worker/index.js";
 import { createRabbitMqWorker } from "../../src/sdk/worker/rabbitmq/index.js";
+import { workerToken } from "../harness/access.js";
 import { createTestDatabase } from "../harness/database.js";
 import { freePorts } from "../harness/ports.js";
-import { openBreakableRabbitMq } from "../harness/rabbitmq.js";
+import { openBreakableRabbitMq, ownQueue } from "../harness/rabbitmq.js";
 import { createService } from "../harness/service.js";
 import { describeWithRabbitMq } from "../harness/services.js";
 import { until } from "../harness/until.js";
@@ -77,6 +77,7 @@ describeWithRabbitMq("a saga over three transports", (url) => {
     const books = new Books();
     const common = (name: string) => ({
       ...{
+        ...workerToken(),
         service: name,
         api: service.url,
         actions: books.actions,
@@ -85,7 +86,7 @@ describeWithRabbitMq("a saga over three transports", (url) => {
         drainTimeoutMs: 1_000,
       },
     });
-    const queue = `saga-test.${randomUUID()}`;
+    const queue = ownQueue("three");
     const grpc = createWorker({ ...common("one"), grpc: service.grpcAddress });
     const rabbitMq = createRabbitMqWorker({ ...common("three"), url: broker.url, queue, cancelCheckMs: 500 });
     const [port = 0] = await freePorts(1);
@@ -150,10 +151,6 @@ describeWithRabbitMq("a saga over three transports", (url) => {
 
     await Promise.all([grpc.stop(), rabbitMq.stop(), app!.close()]);
     await service.stop();
-    const connection = await connect(broker.url);
-    const channel = await connection.createChannel();
-    for (const name of [queue, `${queue}.dead`]) await channel.deleteQueue(name);
-    await connection.close();
     await broker.end();
     await database.drop();
   });

@@ -1,6 +1,8 @@
 // User tasks over HTTP, on the whole service: a task survives a restart, is submitted once, and expires with its time or its run.
 // @module-tag long
+// @access both
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { actor } from "../harness/access.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched } from "../run/seen.js";
@@ -79,11 +81,11 @@ describe("user tasks on the whole service", () => {
     expect((await submit(approval.id, { result: { approved: "yes" } })).status).toBe(422);
     expect((await submit(approval.id, { result: { approved: true }, submitted_by: "eve" })).status).toBe(202);
     const [ended] = await service.client.allEnd([runId]);
-    expect(ended?.run).toMatchObject({ state: "succeeded", output: "eve", variables: { form: { sum: 7 } } });
+    expect(ended?.run).toMatchObject({ state: "succeeded", output: actor("eve"), variables: { form: { sum: 7 } } });
     const { body } = await ask("GET", `/sagas/${runId}/user_tasks`);
     expect(body.items).toMatchObject([
       { id: form.id, status: "submitted", result: { sum: 7 } },
-      { id: approval.id, status: "submitted", submitted_by: "eve" },
+      { id: approval.id, status: "submitted", submitted_by: actor("eve") },
     ]);
     const signals = (await ask("GET", `/sagas/${runId}/signals`)).body.items;
     expect(

@@ -65,13 +65,21 @@ export interface PageOptions {
   readonly allowed?: readonly string[];
   readonly viewport?: { readonly width: number; readonly height: number };
   readonly colorScheme?: "light" | "dark";
+  /** What the page would give up after seconds it waits for, however slow the machine is. */
+  readonly isPatient?: true;
 }
+
+/** Timers of some seconds do not go off. The clock of Playwright would stop for all pages of the browser. */
+const NEVER_GIVES_UP = `{
+  const { setTimeout } = window;
+  window.setTimeout = (done, ms, ...more) => (ms >= 5_000 ? 0 : setTimeout(done, ms, ...more));
+}`;
 
 /** A page of a test at an address of `origin`. Failed requests to it are no faults: a node may be away. */
 export async function openPage(
   origin: string,
   path: string,
-  { allowed = [], viewport, colorScheme }: PageOptions = {},
+  { allowed = [], viewport, colorScheme, isPatient }: PageOptions = {},
 ): Promise<Watched> {
   const hosts = [origin, ...allowed].map((url) => new URL(url).host);
   const page = await (await browser()).newPage();
@@ -80,6 +88,7 @@ export async function openPage(
   page.setDefaultTimeout(PATIENCE_MS);
   if (viewport) await page.setViewportSize(viewport);
   if (colorScheme) await page.emulateMedia({ colorScheme });
+  if (isPatient) await page.addInitScript(NEVER_GIVES_UP);
   const faults: string[] = [];
   page.on("pageerror", (error) => faults.push(`uncaught: ${error.message}`));
   page.on("console", (message) => {

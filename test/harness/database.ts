@@ -5,6 +5,7 @@ import postgres, { type Sql } from "postgres";
 import { inject } from "vitest";
 import { createLogger } from "../../src/log.js";
 import { type Database, openDatabase } from "../../src/store/engine/connection.js";
+import { expectOneTenant } from "./access.js";
 import { makeAsNew } from "./emptying.js";
 import { until } from "./until.js";
 
@@ -159,6 +160,7 @@ export async function forgetCounts(sql: Sql): Promise<void> {
  */
 async function giveBack(open: Open, reuse: boolean): Promise<void> {
   const { name, database } = open;
+  await expectOneTenant(database.sql);
   const sessions = await untilUnused(database.sql, [...open.nodes.keys()]);
   if (!reuse || !(await makeAsNew(database.sql, inject("databaseSchema")))) return;
   if (sessions > MOST_KEPT || kept !== undefined) unused.push(name);

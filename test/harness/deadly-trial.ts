@@ -18,5 +18,5 @@ export const DIES_OF_ITS_TRIAL = `--import=data:text/javascript,${encodeURICompo
 
 /** Leaves the wake row of a run as three nodes do that took it and died. */
 export async function suspect(sql: Sql, runId: string): Promise<void> {
-  await sql`update wakes set tries = 3, trial_deaths = 2, due_at = now() where run_id = ${runId}`;
+  await sql`update wakes set tries = 3, trial_deaths = 2, due_at = now() - interval '1 s' where run_id = ${runId}`;
 }

@@ -1,5 +1,6 @@
 // Makes a used test database as new for the next file, unless its schema was changed. Only the planner's statistics of columns stay.
 import type { Sql } from "postgres";
+import { putKeysBack } from "./access.js";
 
 /** The same for two databases whose tables, indexes, constraints, triggers, functions and settings are the same. */
 export async function schemaOf(sql: Sql): Promise<string> {
@@ -32,6 +33,7 @@ export async function makeAsNew(sql: Sql, schema: string): Promise<boolean> {
   if (tables.length > 0) await sql.unsafe(`truncate ${tables.map(({ name }) => `"${name}"`).join(", ")}`);
   // As the baseline has it.
   await sql`insert into end_horizon (id, since, until) values (1, '-infinity', '-infinity')`;
+  await putKeysBack(sql);
   await sql`select setval(format('%I.%I', schemaname, sequencename), start_value, false)
     from pg_sequences where schemaname = 'public' and last_value is not null`;
   return true;

@@ -8,7 +8,9 @@ import postgres, { type Sql } from "postgres";
 import type { TestProject } from "vitest/node";
 import { createLogger } from "../../src/log.js";
 import { startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
+import { openDatabase } from "../../src/store/engine/connection.js";
 import { migrateDatabase } from "../../src/store/migrate/migrate.js";
+import { makeTestsKeys, type TestsKeys } from "./access.js";
 import { schemaOf } from "./emptying.js";
 import { writeIntoMemory } from "./memory.js";
 import { answersAsPostgres, answersAsRabbitMq, answersAsRedis } from "./probe.js";
@@ -26,7 +28,13 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide("databasePrefix", `saga_test_${run}_`);
   const template = `saga_template_${run}`;
   project.provide("databaseTemplate", template);
-  project.provide("databaseSchema", await createTemplate(server.url, template));
+  const url = await createTemplate(server.url, template);
+  project.provide("databaseSchema", await onServer(url, schemaOf));
+  const on = process.env.SAGA_TEST_ACCESS === "on";
+  const { key, platformKey, rows } = on ? await makeKeys(url) : { key: "", platformKey: "", rows: "" };
+  project.provide("accessKey", key);
+  project.provide("platformKey", platformKey);
+  project.provide("accessKeyRows", rows);
   return async () => {
     if (!server.isOurs) await onServer(server.url, (sql) => dropAll(sql, run));
     await server.stop();
@@ -53,13 +61,23 @@ async function findPostgres(): Promise<Server> {
   return { url, isOurs: true, stop };
 }
 
-/** The migrated database that test databases are copied from. */
+/** The migrated database that test databases are copied from. Returns its URL. */
 async function createTemplate(serverUrl: string, name: string): Promise<string> {
   await onServer(serverUrl, (sql) => sql`create database ${sql(name)}`);
   const url = new URL(serverUrl);
   url.pathname = `/${name}`;
   await migrateDatabase(url.href, silentLog);
-  return onServer(url.href, schemaOf);
+  return url.href;
+}
+
+/** With a session of the product: another one would write JSON twice. */
+async function makeKeys(url: string): Promise<TestsKeys> {
+  const { sql, close } = openDatabase(url, { max: 1, applicationName: "saga-test", log: silentLog });
+  try {
+    return await makeTestsKeys(sql);
+  } finally {
+    await close();
+  }
 }
 
 /** The template and its copies, side by side: each drop waits for a checkpoint. */

@@ -29,15 +29,27 @@ export function brokerSettings(url: string): { readonly AMQP_URL: string; readon
 export function ownExchange(...endings: readonly string[]): string {
   const name = `saga-test.${randomUUID()}`;
   const { exchange, queue, dead } = topologyOf(name);
-  atFileEnd(async () => {
-    const connection = await connect(inject("amqpUrl"));
-    const channel = await connection.createChannel();
-    // What is not there counts as deleted.
-    for (const each of [queue, dead, ...endings.map((ending) => name + ending)]) await channel.deleteQueue(each);
-    await channel.deleteExchange(exchange);
-    await connection.close();
-  });
+  atFileEnd(() => remove([queue, dead, ...endings.map((ending) => name + ending)], exchange));
   return name;
+}
+
+/**
+ * The name of a queue for the workers of one service: with access control it begins with the service's. What has the name at the shared
+ * broker, the queue of the SDK's dead messages too, goes with the test file.
+ */
+export function ownQueue(service: string): string {
+  const name = `${service}/${randomUUID()}`;
+  atFileEnd(() => remove([name, `${name}.dead`]));
+  return name;
+}
+
+async function remove(queues: readonly string[], exchange?: string): Promise<void> {
+  const connection = await connect(inject("amqpUrl"));
+  const channel = await connection.createChannel();
+  // What is not there counts as deleted.
+  for (const queue of queues) await channel.deleteQueue(queue);
+  if (exchange !== undefined) await channel.deleteExchange(exchange);
+  await connection.close();
 }
 
 export interface BreakableRabbitMq {

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { packageRoot } from "../../src/config/package.js";
+import { accessSettings } from "./access.js";
 import { atFailure } from "./failed-test.js";
 import { atFileEnd } from "./file-end.js";
 import { freePorts } from "./ports.js";
@@ -38,7 +39,9 @@ export async function createService(
   const ports = { HTTP_PORT: String(http), GRPC_PORT: String(grpc) };
   const defaults = { HOST: "127.0.0.1", ...ports, LOG_LEVEL: "info", SAGA_DATA_DIR: folder };
   const exchange = env.AMQP_URL !== undefined && { SAGA_EVENTS_EXCHANGE: env.SAGA_EVENTS_EXCHANGE ?? ownExchange() };
-  const service = new ServiceProcess({ ...defaults, ...env, ...exchange }, main);
+  // On an embedded database the key of the tests is unknown.
+  const access = env.DATABASE_URL === undefined ? {} : accessSettings();
+  const service = new ServiceProcess({ ...defaults, ...access, ...env, ...exchange }, main);
   created.add(service);
   atFailure(() => service.takeTroubles());
   atFileEnd(async () => {

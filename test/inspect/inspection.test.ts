@@ -24,7 +24,7 @@ class World {
   readonly following = new Map<RunId, (head: { seq: number; terminal: boolean }) => void>();
   readonly asked: string[] = [];
   readonly frames: Frame[] = [];
-  over: "ended" | "failed" | undefined;
+  over: "ended" | "gone" | "failed" | undefined;
   /** The viewer reads nothing. */
   stuck = false;
   private resume: () => void = () => {};
@@ -116,6 +116,7 @@ class World {
       send: (frame) => void this.frames.push(frame),
       drained: () => (this.stuck ? new Promise((resolve) => (this.resume = resolve)) : Promise.resolve()),
       ended: () => (this.over = "ended"),
+      gone: () => (this.over = "gone"),
       failed: () => (this.over = "failed"),
     };
     return new Inspection(ports, viewer, this.runs.get(ROOT) as InspectedRun);

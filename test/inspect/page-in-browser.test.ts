@@ -67,7 +67,9 @@ async function playedInspector(): Promise<string> {
 describeWithBrowser("the page of the inspector", () => {
   it("hands the frames of a live run to the inspector, to its end", async () => {
     const ui = await playedInspector();
-    const { page, faults } = await openPage(await serviceWith(ui, CONSOLE), `/inspect/${runId}`, { allowed: [ui] });
+    const { page, faults } = await openPage(await serviceWith(ui, CONSOLE), `/inspect/${runId}`, {
+      ...{ allowed: [ui], isPatient: true },
+    });
     const frames = page.frameLocator("#inspector").getByRole("listitem");
     await frames.getByText('{"active":"begin"}').first().waitFor();
     expect(await frames.first().textContent()).toBe(`@xstate.actor run:${runId} "pending"`);
@@ -106,7 +108,9 @@ describeWithBrowser("the page of the inspector", () => {
 
   it("is linked by the page of the run where the service has an inspector", async () => {
     const ui = await playedInspector();
-    const { page } = await openPage(await serviceWith(ui, CONSOLE), `/console/runs/${runId}`, { allowed: [ui] });
+    const { page } = await openPage(await serviceWith(ui, CONSOLE), `/console/runs/${runId}`, {
+      ...{ allowed: [ui], isPatient: true },
+    });
     await page.getByRole("link", { name: "Stately inspector" }).click();
     await page.getByRole("status").getByText("Connected").waitFor();
   });

@@ -35,7 +35,9 @@ describe("the page", () => {
   });
 
   it("names the inspector, says what to do without it, and links the run", () => {
-    expect(html).toContain('src="https://inspector.example/view?a=&#34;b&#34;&#38;c=&#60;d&#62;"');
+    // The inspector gives its word once: it is asked for when the page listens, at the end of its script.
+    expect(html).not.toMatch(/<iframe[^>]* src=/);
+    expect(html).toContain('data-ui="https://inspector.example/view?a=&#34;b&#34;&#38;c=&#60;d&#62;"');
     expect(html).toContain("SAGA_INSPECT_UI");
     const links = [...html.matchAll(/href="([^"]+)"/g)].map(([, link]) => link?.replaceAll("&#38;", "&"));
     expect(links).toEqual([
@@ -88,11 +90,14 @@ function browser(instead?: string) {
   const led: string[] = [];
   const sockets: { url: string; closed: boolean; onmessage?: (message: { data: string }) => void }[] = [];
   const inspector = { postMessage: (data: unknown, site: string) => posted.push([data, site]) };
-  const elements = { inspector: { src: UI, contentWindow: inspector }, state: { textContent: "" } };
+  const elements = { inspector: { src: "", contentWindow: inspector }, state: { textContent: "" } };
   let hear: (message: Message) => void = () => {};
   let late: () => void = () => {};
   const context = createContext({
-    document: { getElementById: (id: keyof typeof elements) => elements[id], body: { dataset: { run: ID, instead } } },
+    document: {
+      getElementById: (id: keyof typeof elements) => elements[id],
+      body: { dataset: { run: ID, ui: UI, instead } },
+    },
     location: { origin: "https://saga.example", replace: (path: string) => void led.push(path) },
     URL,
     addEventListener: (_: string, listener: typeof hear) => {

@@ -26,6 +26,7 @@ import {
   type RunContext,
   type RunId,
   type RunLimits,
+  ruleFor,
   type Send,
   STANDARD_RUN_LIMITS,
   startActor,
@@ -35,6 +36,7 @@ import {
   wakeAt,
 } from "../../machines/index.js";
 import { type CarriedOut, startOf } from "../../machines/memory/commit.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import {
   type CommittedBy,
   type FaultsOf,
@@ -259,7 +261,7 @@ export class Simulation implements WorldRun {
       next = undefined;
       const following = this.next();
       if (!following) break;
-      const after = decide(this.program, this.context, following, this.facts());
+      const after = decide(this.program, this.context, following, this.facts(), EVERYTHING);
       if (!("need" in after)) next = after;
     }
     const { answer, owed } = decision;
@@ -447,7 +449,11 @@ export class Simulation implements WorldRun {
       random: this.options.random ?? 0.5,
       uuid: (_, seed) => derivedId(seed),
       action: (service, name, version) => this.action(service, name, version),
-      rule: (ruleId) => this.options.rules?.find((rule) => rule.ruleId === ruleId),
+      rule: (ruleId, tenantId) =>
+        ruleFor(
+          tenantId,
+          this.options.rules?.find((rule) => rule.ruleId === ruleId),
+        ),
       licensed: () => this.options.licensed ?? true,
       conforms: (schema, value) => {
         const required = (schema as { required?: string[] }).required ?? [];
@@ -475,7 +481,7 @@ export class Simulation implements WorldRun {
   private decide(command: RunCommand) {
     let facts = this.facts();
     for (;;) {
-      const decision = decide(this.program, this.context, command, facts);
+      const decision = decide(this.program, this.context, command, facts, EVERYTHING);
       if (!("need" in decision)) return decision;
       facts = { ...facts, ...this.world.fetch(this, decision.need) };
     }

@@ -9,6 +9,7 @@ import {
   type WorkflowMetricLimits,
   WorkflowMetrics,
 } from "../../src/metrics/workflow-metrics.js";
+import type { CommitListener } from "../../src/run/ports.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { publish, start, startHalf } from "../run/rig.js";
@@ -25,7 +26,8 @@ function listener(limits: Partial<WorkflowMetricLimits> = {}) {
   const log = createLogger({ logLevel: "warn" }, { write: (line: string) => void lines.push(line) });
   const metrics = createMetrics();
   const emitted = new WorkflowMetrics(metrics, log, { ...WORKFLOW_METRIC_LIMITS, ...limits });
-  const emit = (metadata: JsonObject, at?: number) => emitted.onCommit(asRunId("r"), [event(metadata, at)]);
+  const emit = (metadata: JsonObject, at?: number, tenant?: string) =>
+    emitted.onCommit(asRunId("r"), [event(metadata, at)], tenant);
   const page = async () => (await metrics.registry.metrics()).split("\n").filter((line) => /^workflow_/.test(line));
   const dropped = async (reason: string) =>
     (await metrics.emittedDropped.get()).values.find(({ labels }) => labels.reason === reason)?.value ?? 0;
@@ -94,6 +96,34 @@ describe("the page is bounded, and counts what it dropped", () => {
     expect([await dropped("names"), await dropped("series")]).toEqual([2, 3]);
     // Logged once for each reason, however often it happens.
     expect(lines.map((line) => JSON.parse(line).reason)).toEqual(["names", "series"]);
+  });
+
+  it("for each tenant, which has half of the names and of the series: others find room", async () => {
+    const { emit, page, dropped } = listener({ names: 4, seriesPerName: 4, series: 8 });
+    const by = (tenant: string, name: string, more?: JsonObject) => emit(figure(name, more), undefined, tenant);
+    for (const name of ["a", "b", "c", "d"]) by("one", name);
+    for (const shop of ["x", "y", "z"]) by("one", "a", { tags: { shop } });
+    expect(await page()).toEqual(["workflow_a 1", 'workflow_a{shop="x"} 1', "workflow_b 1"]);
+    expect([await dropped("names"), await dropped("series")]).toEqual([2, 2]);
+    for (const shop of ["x", "y", "z"]) by("two", "a", { tags: { shop } });
+    by("two", "e");
+    // What is there already counts for everyone, and no series says whose it is.
+    expect(await page()).toEqual([
+      "workflow_a 1",
+      ...['workflow_a{shop="x"} 2', 'workflow_a{shop="y"} 1', 'workflow_a{shop="z"} 1'],
+      ...["workflow_b 1", "workflow_e 1"],
+    ]);
+    expect([await dropped("names"), await dropped("series")]).toEqual([2, 2]);
+  });
+
+  it("for each tenant over all names, and not for runs without one", async () => {
+    const { emit, page, dropped } = listener({ names: 9, seriesPerName: 9, series: 4 });
+    for (const name of ["a", "b", "c"]) emit(figure(name), undefined, "one");
+    expect(await page()).toEqual(["workflow_a 1", "workflow_b 1"]);
+    expect(await dropped("series")).toBe(1);
+    for (const shop of ["x", "y", "z"]) emit(figure("a", { tags: { shop } }));
+    expect((await page()).length).toBe(4);
+    expect(await dropped("series")).toBe(2);
   });
 
   it("in the length of a label, which is cut", async () => {
@@ -266,7 +296,8 @@ describe("in a service", () => {
     const nodes = await Promise.all(
       [listener(), listener()].map(async ({ page, metrics }) => {
         const emitted = new WorkflowMetrics(metrics, silentLog);
-        const half = await startHalf(database, { hints: false, stepsPerCommit: 1, onCommit: emitted.onCommit });
+        const onCommit: CommitListener = (runId, events) => emitted.onCommit(runId, events);
+        const half = await startHalf(database, { hints: false, stepsPerCommit: 1, onCommit });
         return { page, half };
       }),
     );

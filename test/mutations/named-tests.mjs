@@ -23,9 +23,9 @@ export class NamedTests {
     return new Map(mutants.map((mutant) => [mutant, outcomes.get(key(mutant)) ?? "did not run"]));
   }
 
-  /** After `changed` was written. */
+  /** After the files `changed` were written. */
   async outcomeOf(mutant, changed) {
-    await this.forget(changed);
+    for (const file of changed) await this.forget(file);
     const outcomes = await this.run([mutant.test], [mutant.red]);
     return outcomes.get(key(mutant)) ?? "did not run";
   }

@@ -12,6 +12,7 @@ import {
   STANDARD_RUN_LIMITS,
   startActor,
 } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createMetrics } from "../../src/metrics/index.js";
 import { OutcomeUnknown } from "../../src/run/committer.js";
@@ -55,13 +56,16 @@ class Host {
   /** Fates of the next commits; when none is left they win. */
   fates: Fate[] = [];
   recorded: Answer | undefined;
-  recentNodeLoss = false;
+  hasLostNode = false;
   stepsPerCommit = 64;
   readonly commits: RunCommit[] = [];
   readonly log: string[] = [];
   readonly order: string[] = [];
   /** The number of the decision that throws. */
   throwsAt = Number.POSITIVE_INFINITY;
+  /** Called with every decision, and when the rows of a commit are made. */
+  onDecision: () => void = () => {};
+  onRows: () => void = () => {};
   private decisions = 0;
   readonly resident = new Resident(runId, this.asHost());
 
@@ -69,15 +73,16 @@ class Host {
 
   command(command: RunCommand, id = uuidv7(), about: Partial<QueuedCommand> = {}): Promise<Answer> {
     return new Promise((resolve, reject) =>
-      this.resident.deliver({ command, id, keep: false, resolve, reject, ...about }),
+      this.resident.deliver({ command, id, reach: EVERYTHING, keep: false, resolve, reject, ...about }),
     );
   }
 
   private asHost(): ResidentHost {
     const host = this;
+    const units = unitHost();
     return {
-      get recentNodeLoss() {
-        return host.recentNodeLoss;
+      get hasLostNode() {
+        return host.hasLostNode;
       },
       get stepsPerCommit() {
         return host.stepsPerCommit;
@@ -90,10 +95,17 @@ class Host {
       clock: { now: () => NOW },
       hints: false,
       isMine: () => true,
-      units: unitHost(),
+      units: {
+        ...units,
+        recordOf: (context) => {
+          this.onRows();
+          return units.recordOf(context);
+        },
+      },
       facts: {
         current: () => {
           if (++this.decisions === this.throwsAt) throw new Error("this decision throws");
+          this.onDecision();
           const { order } = this;
           const now = () => void order.push("decides");
           return {
@@ -172,7 +184,7 @@ function waitingForBranches(): LoadedRun {
   if (!forked) throw new Error("the workflow is not valid");
   const actor = startActor(forked, newRun(identity(), {}));
   while (actor.context.wait?.kind !== "children") {
-    const decision = decide(forked, actor.context, { type: "advance" }, facts());
+    const decision = decide(forked, actor.context, { type: "advance" }, facts(), EVERYTHING);
     if ("need" in decision) throw new Error("no fact is needed here");
     for (const transition of decision.transitions) actor.apply(transition);
   }
@@ -201,6 +213,14 @@ afterEach(() => host.resident.discard());
 const go = (): RunCommand => ({ type: "signal", id: uuidv7(), name: "go", payload: {}, actor: "api" });
 
 describe("a resident", () => {
+  it("a command to a run of another tenant is not told what its id was answered, however often it is replayed", async () => {
+    host.fates = ["lost", "unknown", "won"];
+    host.recorded = { type: "signal", id: uuidv7(), matched: true };
+    const sent = host.command(go(), uuidv7(), { reach: { tenants: [uuidv7()] } });
+    await expect(sent).rejects.toMatchObject({ status: 404, message: `there is no run ${runId}` });
+    expect(host.commits.map(({ rows }) => Object.keys(rows))).toEqual([["confirm"], ["confirm"], ["confirm"]]);
+  });
+
   it("a command whose commit was lost is replayed on what the store has, until it is answered", async () => {
     host.fates = ["lost", "lost", "unknown"];
     expect(await host.command(go())).toMatchObject({ type: "signal", matched: true });
@@ -215,6 +235,15 @@ describe("a resident", () => {
   it("says what it decides on before it decides", async () => {
     await host.command(go());
     expect(host.order.slice(0, 2)).toEqual([`says ${runId}`, "decides"]);
+  });
+
+  it("says it again before the rows of its commit are made: another run may have decided since its last step", async () => {
+    host.onDecision = () => queueMicrotask(() => host.order.push("another decides"));
+    host.onRows = () => host.order.push("rows");
+    await host.command(go());
+    const rows = host.order.indexOf("rows");
+    expect(host.order.slice(0, rows)).toContain("another decides");
+    expect(host.order[rows - 1]).toBe(`says ${runId}`);
   });
 
   it("a command whose commit won without an answer gets the recorded answer, and is not carried out again", async () => {
@@ -292,7 +321,7 @@ describe("a resident", () => {
     await host.command(go());
     expect(stepsOf(host.commits[0] as RunCommit)).toContain("after");
     host = new Host();
-    host.recentNodeLoss = true;
+    host.hasLostNode = true;
     await host.command(go());
     expect(stepsOf(host.commits[0] as RunCommit)).not.toContain("after");
     await until(() => host.commits.length === 2);

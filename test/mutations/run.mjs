@@ -1,5 +1,5 @@
 // Proof by mutation: removes one safeguard after the other from a copy of the work tree and demands that a named test fails, and
-// that the same test passes without the mutation. Arguments select mutants by words of their names.
+// that the same test passes without the mutation. Of two safeguards for one thing, the other has to hold. Arguments select mutants by words of their names.
 import { execFileSync } from "node:child_process";
 import { appendFileSync } from "node:fs";
 import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
@@ -31,13 +31,24 @@ async function copyTree() {
   return copy;
 }
 
-/** The text of the file with the mutation, and without. The text to replace must occur once: a mutation that misses proves nothing. */
-async function mutate(copy, { name, file, find, replace }) {
-  const original = await readFile(join(copy, file), "utf8").catch(() => "");
-  const found = original.split(find).length - 1;
-  if (found !== 1) throw new Error(`${name}: ${file} has the text to replace ${found} times, not once: ${find}`);
-  return { original, mutated: original.split(find).join(replace) };
+/** What a mutant replaces: one text, or several, each in a file of its own. */
+const editsOf = ({ file, find, replace, also = [] }) => [{ file, find, replace }, ...also];
+
+/** The texts of the files with the mutation, and without. A text to replace must occur once: a mutation that misses proves nothing. */
+function mutate(copy, mutant) {
+  return Promise.all(
+    editsOf(mutant).map(async ({ file, find, replace }) => {
+      const original = await readFile(join(copy, file), "utf8").catch(() => "");
+      const found = original.split(find).length - 1;
+      if (found !== 1)
+        throw new Error(`${mutant.name}: ${file} has the text to replace ${found} times, not once: ${find}`);
+      return { file, original, mutated: original.split(find).join(replace) };
+    }),
+  );
 }
+
+/** What has to become of the mutant's test. */
+const wanted = ({ holds = false }) => (holds ? "passed" : "failed");
 
 /** Throws an error that names every mutant that does not apply, selected or not. */
 async function applyAll(copy) {
@@ -48,13 +59,18 @@ async function applyAll(copy) {
 
 /** The outcome of the mutant's test with the mutation in the tree. */
 async function outcomeWith(tests, copy, mutant) {
-  const { original, mutated } = await mutate(copy, mutant);
-  await writeFile(join(copy, mutant.file), mutated);
+  const edits = await mutate(copy, mutant);
+  for (const { file, mutated } of edits) await writeFile(join(copy, file), mutated);
   try {
-    return await tests.outcomeOf(mutant, mutant.file);
+    return await tests.outcomeOf(
+      mutant,
+      edits.map(({ file }) => file),
+    );
   } finally {
-    await writeFile(join(copy, mutant.file), original);
-    await tests.forget(mutant.file);
+    for (const { file, original } of edits) {
+      await writeFile(join(copy, file), original);
+      await tests.forget(file);
+    }
   }
 }
 
@@ -67,8 +83,8 @@ async function checkUnmutated(tests, mutants) {
 }
 
 /**
- * How many mutants of the queue, from which the other copies take theirs, too, made their test fail; the names of the others go to
- * `survivors`. `share`: whose tests it checks before.
+ * How many mutants of the queue, from which the other copies take theirs, too, made their test fail, or let it pass where another safeguard has to
+ * hold; the names of the others go to `survivors`. `share`: whose tests it checks before.
  */
 async function countRed(copy, share, queue, survivors) {
   const tests = new NamedTests(copy);
@@ -80,9 +96,11 @@ async function countRed(copy, share, queue, survivors) {
       const outcome = await outcomeWith(tests, copy, mutant);
       const seconds = `${Math.round((performance.now() - began) / 1000)} s`.padStart(4);
       console.log(
-        outcome === "failed" ? `red ${seconds}  ${mutant.name}` : `SURVIVED  ${mutant.name}: its test ${outcome}`,
+        outcome === wanted(mutant)
+          ? `${mutant.holds ? "holds" : "red"} ${seconds}  ${mutant.name}`
+          : `SURVIVED  ${mutant.name}: its test ${outcome}`,
       );
-      if (outcome === "failed") red++;
+      if (outcome === wanted(mutant)) red++;
       else survivors.push(mutant.name);
     }
     return red;

@@ -1,7 +1,8 @@
 // Bulk jobs over HTTP, on a real node: every act, what is refused before anything begins, progress, refusals, stops, and what a repeat gets.
 import { beforeAll, describe, expect, it } from "vitest";
-import { uuidv7 } from "../../src/ids.js";
+import { shardOf, uuidv7 } from "../../src/ids.js";
 import { until } from "../harness/until.js";
+import { rowsOf } from "../store/commit-rows.js";
 import { type Answer, ended, useNode } from "./rig.js";
 
 /** Slow: a job of `MANY` runs is stopped long before it has acted on all of them. */
@@ -66,6 +67,42 @@ async function actsOn(ids: readonly string[]): Promise<Readonly<Record<string, n
 }
 
 describe("a bulk job", () => {
+  it("acts as its creator and within its creator's reach, whichever targets it has", async () => {
+    const [tenant_id, other] = [uuidv7(), uuidv7()];
+    const own = await group("wait", 1, { tenant_id });
+    const foreign = await group("wait", 1, { tenant_id: other });
+    await Promise.all([own.untilAll("paused"), foreign.untilAll("paused")]);
+    const [ownId = "", foreignId = ""] = [...own.ids, ...foreign.ids];
+    const { sql } = rig.database;
+    const before = await rowsOf(sql, foreignId);
+    const actions = ["pause", "resume", "signal", "cancel", "rerun"];
+    const params = { signal_name: "other", reason: "all" };
+    for (const action of actions) {
+      const id = uuidv7();
+      const shard = shardOf(id);
+      await sql`
+        with job as (
+          insert into bulk_jobs (id, shard, action, filter, params, state, matched, actor, tenant_id, reach, request_hash)
+          values (${id}, ${shard}, ${action}, '{}', ${JSON.stringify(params)}::text::json, 'running', 2, 'user:ann', ${tenant_id},
+            ${JSON.stringify({ tenants: [tenant_id] })}::text::json, '')
+        )
+        insert into bulk_targets (bulk_id, nth, run_id) values (${id}, 1, ${ownId}), (${id}, 2, ${foreignId})`;
+      const { refusals, state } = await finished(id);
+      expect([action, state, refusals.at(-1)]).toEqual([
+        ...[action, "done"],
+        { run_id: foreignId, message: `there is no run ${foreignId}` },
+      ]);
+    }
+    expect(await rowsOf(sql, foreignId)).toEqual(before);
+    const actors =
+      await sql`select distinct actor from run_events where run_id = ${ownId} and metadata->>'kind' is not null`;
+    expect(actors).toEqual([{ actor: "user:ann" }]);
+    const reruns =
+      await sql`select r.tenant_id, s.identity->>'rerunOf' as of from runs r join run_starts s on s.run_id = r.id
+      where s.identity->>'rerunOf' is not null and r.tenant_id in (${tenant_id}, ${other})`;
+    expect(reruns).toEqual([{ tenant_id, of: ownId }]);
+  });
+
   it("acts once on every run that matches, and counts them", async () => {
     const { ids, filter, untilAll } = await waiting(12);
     const others = await waiting(1);
@@ -208,6 +245,24 @@ describe("before anything begins", () => {
     for (const [filter, path] of bad) await refused({ filter, action: "pause" }, 400, path);
     const unknown = await refused({ filter: { color: "red" }, action: "pause" }, 400);
     expect(unknown.message).toContain("workflow_id, version, state");
+  });
+
+  it("a filter beside the filter is refused, and both are named: it does not act on every run", async () => {
+    const beside = { filter: {}, action: "cancel" };
+    const { message, details } = await refused({ ...beside, workflow_id: "wait", state: ["paused"] }, 400);
+    expect(message).toContain("$.workflow_id is a filter that stands beside $.filter");
+    expect(details.map(({ path }: { path: string }) => path)).toEqual(["$.workflow_id", "$.state"]);
+    await refused({ ...beside, "label.team": "blue" }, 400, '$["label.team"]');
+    await refused({ ...beside, filter: { workflow_id: "nothing" }, root_only: true }, 400, "$.root_only");
+    const labels = Object.fromEntries(Array.from({ length: 1_000 }, (_, nth) => [`label.${nth}`, "x"]));
+    expect((await refused({ ...beside, ...labels }, 400)).details).toHaveLength(20);
+    const { status, headers } = await post({
+      filter: { workflow_id: "nothing" },
+      action: "cancel",
+      state: null,
+      note: 7,
+    });
+    expect([status, headers.get("saga-ignored-fields")]).toEqual([202, "state, note"]);
   });
 
   it("an action is known, and its params are those of the act", async () => {

@@ -1,7 +1,9 @@
 // The driver of bulk jobs on a real store, with acts that the test decides: what a takeover, a stop, an outcome that is not known and two
 // nodes at once leave behind. That the acts are right is bulk.test.ts.
+
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { overloaded } from "../../src/errors.js";
 import { shardOf, uuidv7 } from "../../src/ids.js";
 import { createMetrics } from "../../src/metrics/index.js";
@@ -39,8 +41,8 @@ afterAll(() => database.drop());
 
 async function job(action = "pause"): Promise<string> {
   const id = uuidv7();
-  const about = { id, action, filter: {}, params: {}, actor: "api", requestHash: "" };
-  expect(await createJob(database.sql, about, { workflowId: "orders" }, RUNS)).toBe(RUNS);
+  const about = { id, action, filter: {}, params: {}, actor: "api", reach: EVERYTHING, requestHash: "" };
+  expect(await createJob(database.sql, EVERYTHING, about, { workflowId: "orders" }, RUNS)).toBe(RUNS);
   return id;
 }
 

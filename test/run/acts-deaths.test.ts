@@ -3,6 +3,7 @@
 // @module-tag long
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { OperatorAct, RunCommand, RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { SagaError } from "../../src/errors.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
@@ -106,7 +107,7 @@ const owedTo = (root: RunId) => database.sql`
 async function insist(root: RunId, runId: RunId, command: RunCommand, id: string): Promise<boolean> {
   const given = async () => {
     if (mortals.isOver(root)) return "over";
-    const answer = await node.runtime.command(runId, command, { id });
+    const answer = await node.runtime.command(runId, command, { id, reach: EVERYTHING });
     expect(answer).toMatchObject({ type: command.type === "signal" ? "signal" : "acted" });
     return "answered";
   };

@@ -3,6 +3,7 @@
 // @module-tag both
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Answer, RunCommand, RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { reclaim } from "../../src/store/engine/poll.js";
@@ -46,7 +47,7 @@ async function ends(half: Half, runId: RunId, state: string): Promise<void> {
   await until(
     async () => {
       await reclaim(database.sql, SHARDS);
-      await database.sql`update wakes set due_at = now() where run_id = ${runId} and due_at < now() + interval '3 s'`;
+      await database.sql`update wakes set due_at = now() - interval '1 s' where run_id = ${runId} and due_at < now() + interval '3 s'`;
       await half.poller.tick();
       return (await look(database.sql, runId)).run.state === state;
     },
@@ -76,14 +77,16 @@ describe.each([LONG ? "before" : "after"] as const)(
       await nothingUnwatched(database.sql);
       const id = uuidv7();
       const isCut = proxy.cutAt(id, when);
-      const answer = await cut.runtime.command(runId, stand.act, { id });
+      const answer = await cut.runtime.command(runId, stand.act, { id, reach: EVERYTHING });
       await isCut;
       expect(answer).toEqual({ type: "acted", state: stand.answer, changed: true });
       expect(await recorded(runId, id)).toEqual([answer]);
-      for (const half of [cut, other]) expect(await half.runtime.command(runId, stand.act, { id })).toEqual(answer);
+      for (const half of [cut, other])
+        expect(await half.runtime.command(runId, stand.act, { id, reach: EVERYTHING })).toEqual(answer);
       await helped(stand, cut, runId, [cut, other]);
       await nothingUnwatched(database.sql);
-      for (const half of [cut, other]) expect(await half.runtime.command(runId, stand.act, { id })).toEqual(answer);
+      for (const half of [cut, other])
+        expect(await half.runtime.command(runId, stand.act, { id, reach: EVERYTHING })).toEqual(answer);
     });
   },
 );
@@ -92,7 +95,7 @@ describe("on two nodes at once", { tags: "long" }, () => {
   it.concurrent.each(named)("%s under one id is done once, and both callers get its answer", async (_, stand) => {
     const runId = await comeTo(stand, database, cut);
     const id = uuidv7();
-    const give = (half: Half) => half.runtime.command(runId, stand.act, { id });
+    const give = (half: Half) => half.runtime.command(runId, stand.act, { id, reach: EVERYTHING });
     const [one, two] = await Promise.all([give(cut), give(other)]);
     expect([one, two]).toEqual([{ type: "acted", state: stand.answer, changed: true }, one]);
     expect(await recorded(runId, id)).toEqual([one]);
@@ -103,7 +106,7 @@ describe("on two nodes at once", { tags: "long" }, () => {
     "%s under two ids is done once, and the other is refused or changes nothing",
     async (_, stand) => {
       const runId = await comeTo(stand, database, cut);
-      const give = (half: Half) => half.runtime.command(runId, stand.act, { id: uuidv7() });
+      const give = (half: Half) => half.runtime.command(runId, stand.act, { id: uuidv7(), reach: EVERYTHING });
       const answers = await Promise.all([give(cut), give(other)]);
       expect(answers.filter((answer) => "changed" in answer && answer.changed)).toHaveLength(1);
       await helped(stand, other, runId, [cut, other]);
@@ -121,7 +124,8 @@ describe("on two nodes at once", { tags: "long" }, () => {
     "%s and %s: one decides the incident, and the other is refused",
     async (_one, _two, ...stands) => {
       const runId = await comeTo(stands[0], database, cut);
-      const give = (half: Half, command: RunCommand) => half.runtime.command(runId, command, { id: uuidv7() });
+      const give = (half: Half, command: RunCommand) =>
+        half.runtime.command(runId, command, { id: uuidv7(), reach: EVERYTHING });
       const answers = await Promise.all([give(cut, stands[0].act), give(other, stands[1].act)]);
       const done = answers.map((answer) => answer.type === "acted" && answer.changed);
       expect(done.filter(Boolean)).toHaveLength(1);

@@ -1,6 +1,7 @@
 // Approvals with a closed form, on a real store: the decision of an approval is part of every result, whatever the form says of other members.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, start, startHalf } from "./rig.js";
@@ -56,7 +57,11 @@ async function opened(name: string) {
     { what: "the task" },
   );
   const submit = (result: JsonObject) =>
-    half.runtime.command(runId, { type: "submit", taskId, result, submittedBy: "ann", actor: "api" });
+    half.runtime.command(
+      runId,
+      { type: "submit", taskId, result, submittedBy: "ann", actor: "api" },
+      { reach: EVERYTHING },
+    );
   return { submit };
 }
 

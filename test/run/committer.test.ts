@@ -125,8 +125,8 @@ describe("a commit with more rows than are encoded in one piece", () => {
 describe("a statement that is made for one run", () => {
   it("is announced with what is suspected if the process dies of it, and one for several runs is not", async () => {
     const said: string[] = [];
-    const deciding = (key: string) => void said.push(key);
-    const lonely = new Committer({ sql: database.sql, log: silentLog, metrics: createMetrics(), deciding });
+    const onAlone = (key: string) => void said.push(key);
+    const lonely = new Committer({ sql: database.sql, log: silentLog, metrics: createMetrics(), onAlone });
     const [first, second] = [creation(), creation()];
     await lonely.submit(first);
     await lonely.submit(second, "the key of a start");

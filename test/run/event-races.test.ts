@@ -3,6 +3,7 @@
 // @module-tag both
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Answer, RunCommand } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { publishEvent } from "../../src/store/engine/events.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
@@ -55,8 +56,8 @@ async function race(rival: RunCommand): Promise<Raced[]> {
       await publishEvent(database.sql, { id: eventId, topic: "sent", headers: { of: runId }, payload: nth, hash: "" });
       gates.set(runId, new Gate(nth % 2 === 0 ? here : ahead));
       return Promise.all([
-        here.runtime.command(runId, { type: "event", eventId }),
-        ahead.runtime.command(runId, rival),
+        here.runtime.command(runId, { type: "event", eventId }, { reach: EVERYTHING }),
+        ahead.runtime.command(runId, rival, { reach: EVERYTHING }),
       ]);
     }),
   );

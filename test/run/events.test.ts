@@ -4,6 +4,7 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { asRunId, type RunCommit } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { Announcer, type EventListener } from "../../src/events/announcer.js";
 import { uuidv7 } from "../../src/ids.js";
 import { correlatedRuns } from "../../src/store/engine/correlation.js";
@@ -260,7 +261,7 @@ describe("one event", { tags: "short" }, () => {
         .length > 0;
     await until(again);
     const command = { type: "event", eventId: first } as const;
-    await Promise.all([here, there].map(({ runtime }) => runtime.command(runId, command)));
+    await Promise.all([here, there].map(({ runtime }) => runtime.command(runId, command, { reach: EVERYTHING })));
     expect(await again()).toBe(true);
     const second = await send(of);
     await allEnd(database.sql, [runId]);
@@ -277,7 +278,7 @@ describe("one event", { tags: "short" }, () => {
     expect(events).toHaveLength(1);
     await until(async () => (await database.sql`select 1 from events where due_at is not null`).length === 0);
     expect(await takesOf([heard, deaf])).toEqual([`${heard} ${events[0]?.id}`]);
-    await here.runtime.command(deaf, cancel);
+    await here.runtime.command(deaf, cancel, { reach: EVERYTHING });
   });
 });
 
@@ -295,7 +296,7 @@ describe("the announcer", { tags: "short" }, () => {
     await publishEvent(database.sql, one);
     // A node notified the first ten, and died.
     const told = await database.sql<{ run_id: string }[]>`select run_id from event_waits order by run_id limit 10`;
-    await database.sql`update events set told_to = ${told[9]?.run_id ?? ""}, due_at = now() where id = ${one.id}`;
+    await database.sql`update events set told_to = ${told[9]?.run_id ?? ""}, due_at = now() - interval '1 s' where id = ${one.id}`;
     const heard: string[] = [];
     const listener: EventListener = async ({ id, topic }) => {
       heard.push(`${topic} ${id === one.id}`);
@@ -304,13 +305,13 @@ describe("the announcer", { tags: "short" }, () => {
     const next = announcerOf(there, [listener]);
     for (let round = 0; round < 3; round++) {
       await next.tick();
-      await database.sql`update events set due_at = now() where due_at is not null`;
+      await database.sql`update events set due_at = now() - interval '1 s' where due_at is not null`;
     }
     await next.tick();
     expect(heard).toEqual(["sent true", "sent true", "sent true"]);
     const taken = async () => (await database.sql`select 1 from event_takes where event_id = ${one.id}`).length;
     await until(async () => (await taken()) === 20);
-    await database.sql`update events set told_to = null, due_at = now() where id = ${one.id}`;
+    await database.sql`update events set told_to = null, due_at = now() - interval '1 s' where id = ${one.id}`;
     await next.tick();
     await allEnd(database.sql, runIds);
     expect(await taken()).toBe(30);

@@ -1,6 +1,8 @@
 // Families on a real store: branches, items and sub-sagas as rows, their ends delivered through the inbox, their undo lists handed over.
+
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { RunCommand, RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { shardOf, uuidv7 } from "../../src/ids.js";
 import { readRuns } from "../../src/store/lists/runs.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
@@ -48,7 +50,7 @@ afterEach(() => node.stop());
 
 const ends = (runId: RunId) =>
   until(async () => {
-    const view = (await readRuns(database.sql, [runId])).get(runId);
+    const view = (await readRuns(database.sql, EVERYTHING, [runId])).get(runId);
     return view?.terminal ? view.run : undefined;
   });
 
@@ -105,8 +107,10 @@ describe("a family on the store", () => {
     const twice = ends.flatMap((end) => [end, end]);
     const id = uuidv7();
     const given = [
-      quiet.runtime.command(runId, signal(id, "other"), { id }),
-      ...twice.map((end) => quiet.runtime.command(runId, end.command, { id: end.id, inboxId: end.id })),
+      quiet.runtime.command(runId, signal(id, "other"), { id, reach: EVERYTHING }),
+      ...twice.map((end) =>
+        quiet.runtime.command(runId, end.command, { id: end.id, inboxId: end.id, reach: EVERYTHING }),
+      ),
     ];
     expect(await Promise.all(given)).toEqual([
       { type: "signal", id, matched: false },
@@ -119,9 +123,12 @@ describe("a family on the store", () => {
     await until(async () => {
       await sql`update wakes set due_at = now()`;
       await sql`update inbox set due_at = now()`;
-      return (await readRuns(sql, [runId])).get(runId)?.terminal;
+      return (await readRuns(sql, EVERYTHING, [runId])).get(runId)?.terminal;
     });
-    expect((await readRuns(sql, [runId])).get(runId)?.run).toMatchObject({ state: "succeeded", output: [10, 20, 30] });
+    expect((await readRuns(sql, EVERYTHING, [runId])).get(runId)?.run).toMatchObject({
+      state: "succeeded",
+      output: [10, 20, 30],
+    });
     await quiet.stop();
   });
 
@@ -131,12 +138,15 @@ describe("a family on the store", () => {
     const runId = await start(node.starter, "listener");
     const command: RunCommand = { type: "take", signalId: uuidv7(), name: "other", from: runId };
     const id = uuidv7(shardOf(runId));
-    await node.runtime.command(runId, command, { id, inboxId: id });
+    await node.runtime.command(runId, command, { id, inboxId: id, reach: EVERYTHING });
     await sql`insert into inbox (id, run_id, shard, command, due_at)
     values (${id}, ${runId}, ${shardOf(runId)}, ${sql.json(command as never)}, now())`;
     await node.poller.start();
     await until(async () => (await sql`select 1 from inbox where id = ${id}`).length === 0);
-    expect((await readRuns(sql, [runId])).get(runId)?.run).toMatchObject({ state: "paused", paused_reason: "signal" });
+    expect((await readRuns(sql, EVERYTHING, [runId])).get(runId)?.run).toMatchObject({
+      state: "paused",
+      paused_reason: "signal",
+    });
   });
 
   it.each([
@@ -163,7 +173,9 @@ describe("a family on the store", () => {
     await sql`insert into inbox (id, run_id, shard, command, due_at)
       values (${uuidv7(shardOf(runId))}, ${stopped}, ${shardOf(runId)}, ${sql.json(cancel as never)}, now())`;
     const id = uuidv7();
-    expect(await node.runtime.command(runId, signal(id, "go"), { id })).toMatchObject({ matched: false });
+    expect(await node.runtime.command(runId, signal(id, "go"), { id, reach: EVERYTHING })).toMatchObject({
+      matched: false,
+    });
     await node.poller.start();
     expect(await ends(runId)).toMatchObject({ state: "failed" });
     expect(await sql`select 1 from signals where id = ${id} and consumed_at is null`).toHaveLength(1);
@@ -186,7 +198,10 @@ describe("a family on the store", () => {
         await until(async () => (await waiting(runId)) === 4);
         const give = (nth: number) => {
           const id = uuidv7();
-          return (nth % 2 === 0 ? node : other).runtime.command(runId, signal(id, "go", { nth }), { id });
+          return (nth % 2 === 0 ? node : other).runtime.command(runId, signal(id, "go", { nth }), {
+            id,
+            reach: EVERYTHING,
+          });
         };
         const answers = await Promise.all(Array.from({ length: 5 }, (_, nth) => give(nth)));
         const run = await ends(runId);

@@ -4,6 +4,7 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Dispatch, RunCommand, RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { SagaError } from "../../src/errors.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
@@ -72,7 +73,7 @@ afterAll(() => database.drop());
 async function insist(runId: RunId, command: RunCommand, id: string): Promise<void> {
   const given = async () => {
     if (mortals.isOver(runId)) return false;
-    await node.runtime.command(runId, command, { id });
+    await node.runtime.command(runId, command, { id, reach: EVERYTHING });
     return true;
   };
   const again = (error: unknown) => {

@@ -4,6 +4,7 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Dispatch, RunCommand, RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { SagaError } from "../../src/errors.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
@@ -111,7 +112,7 @@ async function insist(runId: RunId, command: RunCommand): Promise<void> {
   const id = command.type === "signal" ? command.id : uuidv7();
   const given = () =>
     pick(halves)
-      .runtime.command(runId, command, { id })
+      .runtime.command(runId, command, { id, reach: EVERYTHING })
       .catch((error: unknown) => {
         if (error instanceof SagaError && error.status === 503) return undefined;
         throw error;

@@ -3,6 +3,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { EVERYTHING } from "../../src/access/index.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
@@ -66,7 +67,7 @@ describe("a wide family", () => {
     await until(() => node.runtime.residents.busy === 0);
     expect(node.runtime.residents.size).toBeLessThanOrEqual(MOST);
     await nothingUnwatched(database.sql);
-    await node.runtime.command(runId, cancel);
+    await node.runtime.command(runId, cancel, { reach: EVERYTHING });
     await allEnd(database.sql, [runId], 60_000);
     const rows = await database.sql`
     select state, count(*)::int as count from runs where parent_run_id = ${runId} group by state`;
@@ -101,7 +102,7 @@ describe("a wide family", () => {
     expect(freed).toBeGreaterThan(0);
     expect(freed).toBeLessThan(20 * size);
     report({ items: count, variablesMiB: +(size / MIB).toFixed(2), residentsMiB: +(freed / MIB).toFixed(2) });
-    await node.runtime.command(runId, cancel);
+    await node.runtime.command(runId, cancel, { reach: EVERYTHING });
     await allEnd(database.sql, [runId], 60_000);
   });
 });

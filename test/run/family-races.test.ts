@@ -4,6 +4,7 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Answer, Dispatch, DispatchId, RunCommand, RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
@@ -207,8 +208,9 @@ describe("families between two nodes lose nothing and repeat nothing in a race o
       there: ({ rows }) => rows.run_update?.[0]?.awaited_signal === "go",
       give: async (racer) => {
         const id = uuidv7();
-        const paid = () => there.runtime.command(racer.branch, result(racer));
-        const signalled = () => here.runtime.command(racer.root, signal(id, "go", { nth: racer.nth }), { id });
+        const paid = () => there.runtime.command(racer.branch, result(racer), { reach: EVERYTHING });
+        const signalled = () =>
+          here.runtime.command(racer.root, signal(id, "go", { nth: racer.nth }), { id, reach: EVERYTHING });
         if (racer.nth % 4 < 2) return Promise.all([signalled(), paid()]);
         // A third order: the branch already waits, visibly.
         const after = racer.nth % 4 === 2 ? await paid() : paid();
@@ -240,7 +242,7 @@ describe("families between two nodes lose nothing and repeat nothing in a race o
       ...{ workflow: "pays", on: ["root"], early: true, stepsPerCommit: 1 },
       here: ({ rows: { run_update: [row] = [] } }) => row?.step === "j" && row.paused_reason === "children",
       there: isFromInbox,
-      give: async (racer) => [await there.runtime.command(racer.branch, result(racer))],
+      give: async (racer) => [await there.runtime.command(racer.branch, result(racer), { reach: EVERYTHING })],
     });
     for (const { state, members } of raced) {
       expect(state).toBe("succeeded");
@@ -256,7 +258,10 @@ describe("families between two nodes lose nothing and repeat nothing in a race o
       here: isReport,
       there: isFromInbox,
       give: (racer) =>
-        Promise.all([here.runtime.command(racer.root, cancel), there.runtime.command(racer.branch, result(racer))]),
+        Promise.all([
+          here.runtime.command(racer.root, cancel, { reach: EVERYTHING }),
+          there.runtime.command(racer.branch, result(racer), { reach: EVERYTHING }),
+        ]),
     });
     for (const { state, answers, hereFirst, branchState } of raced) {
       expect(branchState).toBe("succeeded");
@@ -274,7 +279,10 @@ describe("families between two nodes lose nothing and repeat nothing in a race o
       here: isFromInbox,
       there: isReport,
       give: (racer) =>
-        Promise.all([here.runtime.command(racer.root, cancel), there.runtime.command(racer.branch, result(racer))]),
+        Promise.all([
+          here.runtime.command(racer.root, cancel, { reach: EVERYTHING }),
+          there.runtime.command(racer.branch, result(racer), { reach: EVERYTHING }),
+        ]),
     });
     for (const { state, branchState, hereFirst, answers } of raced) {
       expect(state).toBe("cancelled");
@@ -290,7 +298,10 @@ describe("families between two nodes lose nothing and repeat nothing in a race o
       here: isReport,
       there: isReport,
       give: (racer) =>
-        Promise.all([here.runtime.command(racer.branch, cancel), there.runtime.command(racer.branch, result(racer))]),
+        Promise.all([
+          here.runtime.command(racer.branch, cancel, { reach: EVERYTHING }),
+          there.runtime.command(racer.branch, result(racer), { reach: EVERYTHING }),
+        ]),
     });
     for (const { state, branchState, hereFirst, answers } of raced) {
       expect(state).toBe(hereFirst ? "failed" : "succeeded");
@@ -308,8 +319,8 @@ describe("families between two nodes lose nothing and repeat nothing in a race o
       there: () => true,
       give: (racer) =>
         Promise.all([
-          here.runtime.command(racer.branch, result(racer)),
-          there.runtime.command(racer.branch, { type: "advance" }),
+          here.runtime.command(racer.branch, result(racer), { reach: EVERYTHING }),
+          there.runtime.command(racer.branch, { type: "advance" }, { reach: EVERYTHING }),
         ]),
     });
     for (const { state, hereFirst, answers } of raced) {
@@ -325,10 +336,11 @@ describe("families between two nodes lose nothing and repeat nothing in a race o
       here: isSignal,
       there: isSignal,
       give: async (racer) => {
-        await here.runtime.command(racer.branch, result(racer));
+        await here.runtime.command(racer.branch, result(racer), { reach: EVERYTHING });
         await waiting(racer);
         const id = uuidv7();
-        const same = (half: Half) => half.runtime.command(racer.root, signal(id, "go", { nth: racer.nth }), { id });
+        const same = (half: Half) =>
+          half.runtime.command(racer.root, signal(id, "go", { nth: racer.nth }), { id, reach: EVERYTHING });
         return Promise.all([same(here), same(there)]);
       },
     });
@@ -353,14 +365,17 @@ describe("families between two nodes lose nothing and repeat nothing in a race o
         give: async (racer) => {
           const { dispatchId } = racer;
           const answers = await Promise.all([
-            here.runtime.command(racer.root, cancel),
-            there.runtime.command(racer.branch, { type: "offer", dispatchId, workerId: "late" }),
+            here.runtime.command(racer.root, cancel, { reach: EVERYTHING }),
+            there.runtime.command(racer.branch, { type: "offer", dispatchId, workerId: "late" }, { reach: EVERYTHING }),
           ]);
           // The worker's answer if it has the dispatch. For a withdrawn dispatch it is stale.
           const late = await until(async () => {
             const [row] =
               await database.sql`select terminal_at, record->'ending' as ending from runs where id = ${racer.branch}`;
-            return (row?.terminal_at ?? row?.ending) && there.runtime.command(racer.branch, result(racer));
+            return (
+              (row?.terminal_at ?? row?.ending) &&
+              there.runtime.command(racer.branch, result(racer), { reach: EVERYTHING })
+            );
           });
           for (const half of [here, there]) half.dispatcher.credit = true;
           for (const half of [here, there]) half.dispatcher.offerAll();

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type RunCommit, type RunId, startWith } from "../../machines/index.js";
 import { OutcomeUnknown } from "../../src/run/committer.js";
 import type { Start } from "../../src/run/starter.js";
+import { hashOfKey } from "../../src/store/engine/start-keys.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
@@ -40,7 +41,6 @@ beforeAll(async () => {
     wait,
   ]);
 });
-afterEach(() => half.stop());
 afterAll(() => database.drop());
 
 async function open(options: HalfOptions = {}): Promise<Half> {
@@ -61,6 +61,8 @@ const eventsOf = ({ rows }: RunCommit) => rows.audit_event?.map((row) => row.eve
 const isAlone = (commit: RunCommit | undefined) => commit !== undefined && eventsOf(commit).join() === "saga.started";
 
 describe("the first steps of a run", () => {
+  afterEach(() => half.stop());
+
   it("may signal the run itself, which is in no store yet", async () => {
     const { starter } = await open();
     const runId = await start(starter, "tells-itself");
@@ -94,6 +96,8 @@ describe("the first steps of a run", () => {
     await open();
     const runId = await start(half.starter, "forks");
     expect(commits[0]?.rows.new_run).toHaveLength(3);
+    // At its join it waits as well, for a moment.
+    await until(async () => (await look(database.sql, runId)).run.current_step === "hold");
     await stateIs(runId, "paused");
     await allSound(database.sql, [runId]);
   });
@@ -107,7 +111,7 @@ describe("the first steps of a run", () => {
     const spawned =
       await database.sql`select distinct output #>> '{}' as id from runs where id = any(${runIds}) and false`;
     expect(spawned).toEqual([]);
-    expect(await database.sql`select 1 from start_keys where key = ${key}`).toHaveLength(1);
+    expect(await database.sql`select 1 from start_keys where key = ${hashOfKey(key)}`).toHaveLength(1);
   });
 
   it("have a commit of their own after a node loss, so that their wake row counts the tries", async () => {

@@ -1,6 +1,7 @@
 // A dispatcher that the test controls: it has credit or not, delivers or drops, and its one worker replies as the test decides. Its
 // ledgers record all calls.
 import type { ActionCall, Dispatch, DispatchId, JsonObject, RunCommand, RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { SagaError } from "../../src/errors.js";
 import { derivedUuid } from "../../src/ids.js";
 import type { Dispatcher, Runs } from "../../src/run/ports.js";
@@ -86,6 +87,10 @@ export class HandDispatcher implements Dispatcher {
     this.carried.delete(dispatchId);
   }
 
+  waitsWithoutTenant(): boolean {
+    return false;
+  }
+
   holds(dispatchId: DispatchId): boolean {
     return this.queue.has(dispatchId) || this.held.has(dispatchId);
   }
@@ -105,7 +110,7 @@ export class HandDispatcher implements Dispatcher {
     const recorded = async () => {
       if (this.stopped) return true;
       await to()
-        ?.command(runId, command, { id })
+        ?.command(runId, command, { id, reach: EVERYTHING })
         .catch((error) => {
           if (!(error instanceof SagaError && error.status === 404)) throw error;
         });

@@ -2,6 +2,7 @@
 // reads them goes on.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type JsonObject, RECORD_FORMATS, type RecordFormats, type RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
@@ -48,7 +49,7 @@ const rowsOf = (runIds: readonly RunId[]): Promise<readonly Row[]> => database.s
 
 /** Everything that is owed is due at once at this node, as after a takeover. */
 async function poll({ poller }: Node, runIds: readonly RunId[]): Promise<void> {
-  await database.sql`update wakes set due_at = now() where run_id = any(${[...runIds]}::text[]::uuid[])`;
+  await database.sql`update wakes set due_at = now() - interval '1 s' where run_id = any(${[...runIds]}::text[]::uuid[])`;
   poller.takeOver(SHARDS);
   await poller.tick();
 }
@@ -65,8 +66,10 @@ describe("records that a node does not read", () => {
     const older = await join();
     await poll(older, runIds);
     for (const runId of runIds) {
-      await expect(older.runtime.command(runId, cancel)).rejects.toMatchObject({ status: 503 });
-      await expect(older.runtime.command(runId, signal(uuidv7(), "go"))).rejects.toMatchObject({ status: 503 });
+      await expect(older.runtime.command(runId, cancel, { reach: EVERYTHING })).rejects.toMatchObject({ status: 503 });
+      await expect(older.runtime.command(runId, signal(uuidv7(), "go"), { reach: EVERYTHING })).rejects.toMatchObject({
+        status: 503,
+      });
     }
     for (let beats = 0; beats < 2; beats++) await older.membership.beat();
     expect(await rowsOf(runIds)).toEqual(before);
@@ -74,7 +77,7 @@ describe("records that a node does not read", () => {
     await newer.membership.beat();
     expect(newer.membership.recordFormat, "what the older one reads").toBe(RECORD_FORMATS.reads);
     for (const [stand, runId] of held) {
-      await newer.runtime.command(runId, stand.act, { id: uuidv7() });
+      await newer.runtime.command(runId, stand.act, { id: uuidv7(), reach: EVERYTHING });
       await goOn(stand, newer.runtime, runId);
     }
     await allEnd(database.sql, runIds);
@@ -94,16 +97,16 @@ describe("records that a node does not read", () => {
         return rows.length === 4 && rows.every(({ paused_reason: seen }) => reason.test(seen));
       });
     await allAre(/^(timer|signal|children)$/);
-    for (const runId of [timer, family]) await newer.runtime.command(runId, pause, { id: uuidv7() });
+    for (const runId of [timer, family]) await newer.runtime.command(runId, pause, { id: uuidv7(), reach: EVERYTHING });
     const children = (await all()).map(({ id }) => id).filter((id) => id !== timer && id !== family);
     await allAre(/^operator$/);
     // One of the children goes on alone, and ends while its parent is paused.
     const [first, second] = children as [RunId, RunId];
     const older = await join();
     await newer.membership.beat();
-    await newer.runtime.command(first, resume, { id: uuidv7() });
+    await newer.runtime.command(first, resume, { id: uuidv7(), reach: EVERYTHING });
     const id = uuidv7();
-    await older.runtime.command(first, signal(id, "go"), { id });
+    await older.runtime.command(first, signal(id, "go"), { id, reach: EVERYTHING });
     await database.sql`update runs set record = jsonb_set(record::jsonb, '{wait,dueAt}', '1')::json where id = ${timer}`;
     await poll(older, [timer, family, second]);
     expect((await look(database.sql, first)).run.state).toBe("succeeded");
@@ -116,12 +119,12 @@ describe("records that a node does not read", () => {
     for (const node of nodes.splice(0)) await leave(node);
 
     const next = await join(WRITES_NEXT);
-    for (const runId of [timer, family]) await next.runtime.command(runId, resume, { id: uuidv7() });
+    for (const runId of [timer, family]) await next.runtime.command(runId, resume, { id: uuidv7(), reach: EVERYTHING });
     await until(async () => {
       await poll(next, [timer, family, second]);
       return (await look(database.sql, second)).run.paused_reason === "signal";
     });
-    await next.runtime.command(second, signal(uuidv7(), "go"), {});
+    await next.runtime.command(second, signal(uuidv7(), "go"), { reach: EVERYTHING });
     await allEnd(database.sql, [timer, family, first, second]);
     const ends = (await allSound(database.sql, [timer, family])).map(({ run }) => run.state);
     expect(ends).toEqual(["succeeded", "succeeded"]);

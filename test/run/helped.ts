@@ -2,8 +2,9 @@
 // of these runs fails what is to break, once for each key.
 import { expect } from "vitest";
 import type { OperatorAct, RunCommand, RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { uuidv7 } from "../../src/ids.js";
-import type { Runs } from "../../src/run/ports.js";
+import type { Runs, StartRequest } from "../../src/run/ports.js";
 import type { TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import type { Reply } from "./hand-dispatcher.js";
@@ -124,11 +125,16 @@ export const STANDS: readonly Stand[] = [
 ];
 
 /** Starts a run that comes to the stand. */
-export async function comeTo(stand: Stand, database: TestDatabase, { starter, runtime }: Half): Promise<RunId> {
-  const runId = await start(starter, stand.workflow);
+export async function comeTo(
+  stand: Stand,
+  database: TestDatabase,
+  { starter, runtime }: Half,
+  more: Partial<StartRequest> = {},
+): Promise<RunId> {
+  const runId = await start(starter, stand.workflow, more);
   const first = stand.workflow === "helped-wait" ? "paused signal" : stand.at;
   await untilAt(database, runId, first);
-  if (stand.before) await runtime.command(runId, stand.before, { id: uuidv7() });
+  if (stand.before) await runtime.command(runId, stand.before, { id: uuidv7(), reach: EVERYTHING });
   await untilAt(database, runId, stand.at);
   return runId;
 }
@@ -145,7 +151,7 @@ export async function goOn({ then = [] }: Stand, runs: Runs, runId: RunId): Prom
   for (const what of then) {
     const id = uuidv7();
     const command: RunCommand = what === "resume" ? { type: "resume", ...by } : signal(id, "go");
-    await runs.command(runId, command, { id });
+    await runs.command(runId, command, { id, reach: EVERYTHING });
   }
 }
 

@@ -2,6 +2,7 @@
 // of the commit, so every node that meets a repeat finds the first answer.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { RunCommand } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { cancel, type Half, publish, start, startHalf } from "./rig.js";
@@ -45,13 +46,14 @@ describe("a repeat of a keyed command", () => {
     const runId = await start(one.starter, "waits");
     await isAt(runId, "wait");
     const options = keyed();
-    const first = await one.runtime.command(runId, cancel, options);
+    const first = await one.runtime.command(runId, cancel, { ...options, reach: EVERYTHING });
     expect(first).toMatchObject({ type: "cancel", alreadyTerminal: false });
     const before = await rows(runId);
-    for (const { runtime } of [one, other]) expect(await runtime.command(runId, cancel, options)).toMatchObject(first);
+    for (const { runtime } of [one, other])
+      expect(await runtime.command(runId, cancel, { ...options, reach: EVERYTHING })).toMatchObject(first);
     expect(await rows(runId)).toBe(before);
     // Without the key it is another command, and says what is now.
-    expect(await other.runtime.command(runId, cancel)).toMatchObject({ alreadyTerminal: true });
+    expect(await other.runtime.command(runId, cancel, { reach: EVERYTHING })).toMatchObject({ alreadyTerminal: true });
   });
 
   it("with another body is a conflict, and changes nothing", async () => {
@@ -59,11 +61,12 @@ describe("a repeat of a keyed command", () => {
     const runId = await start(one.starter, "waits");
     await isAt(runId, "wait");
     const options = keyed();
-    await one.runtime.command(runId, cancel, options);
+    await one.runtime.command(runId, cancel, { ...options, reach: EVERYTHING });
     for (const { runtime } of [one, other]) {
       const repeat = runtime.command(runId, { ...cancel, reason: "other" } as RunCommand, {
         ...options,
         requestHash: "two",
+        reach: EVERYTHING,
       });
       await expect(repeat).rejects.toMatchObject({ status: 409, message: expect.stringContaining("idempotency key") });
     }
@@ -76,19 +79,19 @@ describe("a repeat of a keyed command", () => {
     const [task] = await database.sql<{ id: string }[]>`select id from user_tasks where run_id = ${runId}`;
     const submit: RunCommand = { type: "submit", taskId: task?.id ?? "", result: { a: 1 }, actor: "api" };
     const options = keyed();
-    const first = await runtime.command(runId, submit, options);
+    const first = await runtime.command(runId, submit, { ...options, reach: EVERYTHING });
     expect(first.type).toBe("submit");
     await isAt(runId, "wait");
-    expect(await runtime.command(runId, submit, options)).toMatchObject(first);
-    expect(await runtime.command(runId, submit)).toMatchObject({ type: "closed" });
+    expect(await runtime.command(runId, submit, { ...options, reach: EVERYTHING })).toMatchObject(first);
+    expect(await runtime.command(runId, submit, { reach: EVERYTHING })).toMatchObject({ type: "closed" });
 
     await database.sql`update runs set record = jsonb_set(record::jsonb, '{quarantined}', 'true')::json where id = ${runId}`;
     const fresh = await half();
     const release: RunCommand = { type: "release", actor: "api" };
     const released = keyed();
-    expect((await fresh.runtime.command(runId, release, released)).type).not.toBe("refused");
-    expect((await fresh.runtime.command(runId, release, released)).type).not.toBe("refused");
-    expect((await fresh.runtime.command(runId, release)).type).toBe("refused");
+    expect((await fresh.runtime.command(runId, release, { ...released, reach: EVERYTHING })).type).not.toBe("refused");
+    expect((await fresh.runtime.command(runId, release, { ...released, reach: EVERYTHING })).type).not.toBe("refused");
+    expect((await fresh.runtime.command(runId, release, { reach: EVERYTHING })).type).toBe("refused");
   });
 
   it("may come at the same time as the first, on two nodes", async () => {
@@ -98,7 +101,7 @@ describe("a repeat of a keyed command", () => {
       await isAt(runId, "wait");
       const options = keyed();
       const [left, right] = await Promise.all(
-        [one, other].map(({ runtime }) => runtime.command(runId, cancel, options)),
+        [one, other].map(({ runtime }) => runtime.command(runId, cancel, { ...options, reach: EVERYTHING })),
       );
       expect(left).toMatchObject(right as object);
     }
@@ -113,7 +116,9 @@ describe("a refusal", () => {
     const [task] = await database.sql<{ id: string }[]>`select id from user_tasks where run_id = ${runId}`;
     const submit = (result: object) => ({ type: "submit", taskId: task?.id ?? "", result, actor: "api" }) as RunCommand;
     const options = keyed();
-    expect((await runtime.command(runId, submit({}), options)).type).toBe("unfit");
-    expect((await runtime.command(runId, submit({ a: 1 }), { ...options, requestHash: "two" })).type).toBe("submit");
+    expect((await runtime.command(runId, submit({}), { ...options, reach: EVERYTHING })).type).toBe("unfit");
+    expect(
+      (await runtime.command(runId, submit({ a: 1 }), { ...options, requestHash: "two", reach: EVERYTHING })).type,
+    ).toBe("submit");
   });
 });

@@ -1,6 +1,7 @@
 // What a fork keeps of its variables: contents that are new to the family, once, for as long as the family lives.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { loadRun } from "../../src/store/engine/load.js";
 import { Pruner } from "../../src/store/upkeep/pruner.js";
@@ -85,7 +86,7 @@ describe("a kept scope", () => {
     const loaded = await loadRun(database.sql, child?.id as RunId);
     expect(loaded?.stored.variables).toEqual(variables);
     expect(loaded?.stored.identity.inputs).toEqual(inputs);
-    for (const _ of inputs.items) await node.runtime.command(id, signal(uuidv7(), "go"));
+    for (const _ of inputs.items) await node.runtime.command(id, signal(uuidv7(), "go"), { reach: EVERYTHING });
     await allEnd(database.sql, [id]);
     await prune();
     expect(await kept()).toEqual({ scopes: 0, values: 0 });

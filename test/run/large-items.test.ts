@@ -102,8 +102,9 @@ describe("a loop over large items at one step a commit", () => {
     // Statements are prepared when they are first used.
     await cost(10);
     const [few, many] = [await cost(10), await cost(40)];
-    expect(many.sent).toBeLessThan(5 * few.sent);
-    expect(many.received).toBeLessThan(5 * few.received);
+    // Another session of the pool may prepare its statements meanwhile, which takes less than one item.
+    expect(many.sent).toBeLessThan(5 * few.sent + ITEM_CHARS);
+    expect(many.received).toBeLessThan(5 * few.received + ITEM_CHARS);
   });
 
   it("reads the inputs once for all items that are loaded again", async () => {

@@ -61,7 +61,13 @@ class HeldRuntime {
 /** Polls without pause until the test ends it. */
 async function polling(work: (runtime: HeldRuntime, poller: Poller) => Promise<void>, holds = () => false) {
   const runtime = new HeldRuntime();
-  const options = { sql: database.sql, log: silentLog, runtime, dispatcher: { holds }, trials: everySuspectLives };
+  const options = {
+    sql: database.sql,
+    log: silentLog,
+    runtime,
+    dispatcher: { holds, waitsWithoutTenant: () => false },
+    trials: everySuspectLives,
+  };
   const poller = new Poller({ ...options, shards: () => SHARDS, intervalMs: 20 });
   poller.start();
   try {
@@ -315,7 +321,7 @@ describe("taking shards over", () => {
     const delivered: string[] = [];
     const command = async (runId: string) => void delivered.push(runId) as never;
     const runtime = { command, residents: { movesLeasedWake: () => false }, advanceFailed: () => {} };
-    const dispatcher = { holds: () => false };
+    const dispatcher = { holds: () => false, waitsWithoutTenant: () => false };
     const options = { sql: database.sql, log: silentLog, runtime, dispatcher, trials: everySuspectLives };
     const poller = new Poller({ ...options, shards: () => SHARDS });
     await poller.tick();
@@ -333,7 +339,12 @@ describe("taking shards over", () => {
   it("leaves a row to the node that works on it, also if another node is lost", async () => {
     const [own = "", next = ""] = [newRunId(), newRunId()];
     const runtime = new HeldRuntime();
-    const options = { sql: database.sql, log: silentLog, runtime, dispatcher: { holds: () => false } };
+    const options = {
+      sql: database.sql,
+      log: silentLog,
+      runtime,
+      dispatcher: { holds: () => false, waitsWithoutTenant: () => false },
+    };
     const poller = new Poller({ ...options, trials: everySuspectLives, shards: () => SHARDS });
     await database.sql`insert into wakes ${database.sql([{ run_id: own, shard: shardOf(own), due_at: PAST }])}`;
     const first = poller.tick();

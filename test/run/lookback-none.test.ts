@@ -1,6 +1,7 @@
 // `lookback: none` and events that commit late.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JsonObject, RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { publishEvent } from "../../src/store/engine/events.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
@@ -27,7 +28,7 @@ const rowOf = async (runId: RunId) => {
   return row;
 };
 const announce = (runId: RunId, eventId: string) =>
-  node.runtime.command(runId, { type: "event", eventId }, { id: uuidv7() });
+  node.runtime.command(runId, { type: "event", eventId }, { id: uuidv7(), reach: EVERYTHING });
 
 /** A run whose wait is committed, and which has looked at the events before it. */
 async function listening(): Promise<RunId> {

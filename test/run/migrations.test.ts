@@ -2,6 +2,7 @@
 // that takes it over.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { RunCommand, RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
@@ -60,7 +61,8 @@ async function comesTo(half: Half, workflow: string, reason: string): Promise<Ru
   return runId;
 }
 
-const give = (half: Half, runId: RunId, command: RunCommand) => half.runtime.command(runId, command, { id: uuidv7() });
+const give = (half: Half, runId: RunId, command: RunCommand) =>
+  half.runtime.command(runId, command, { id: uuidv7(), reach: EVERYTHING });
 const version = async (runId: RunId) => {
   const [row] = await database.sql<{ version: number; v: number; of: number }[]>`
     select r.version, (r.record->>'v')::int as v, d.version as of
@@ -76,7 +78,9 @@ describe("a run that has moved", () => {
     // Its actor is still at the step `wait` of version 2.
     for (const half of [one, other]) {
       const id = uuidv7();
-      expect(await half.runtime.command(runId, signal(id, "go"), { id })).toMatchObject({ matched: true });
+      expect(await half.runtime.command(runId, signal(id, "go"), { id, reach: EVERYTHING })).toMatchObject({
+        matched: true,
+      });
     }
     await allEnd(database.sql, [runId]);
     const [seen] = await allSound(database.sql, [runId]);

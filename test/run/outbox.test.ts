@@ -2,6 +2,7 @@
 // database carries them out, unchanged.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { Dispatch } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { cancel, type Half, type HalfOptions, publish, registerActions, start, startHalf } from "./rig.js";
@@ -79,7 +80,7 @@ describe("a node that dies after its commit and before its send", () => {
     const [lost] = await until(() => dying.dispatcher.dropped.length === 1 && dying.dispatcher.dropped);
     await dying.stop();
     // The heartbeat is overdue by the time the run is looked at.
-    await database.sql`update wakes set due_at = now() where run_id = ${runId}`;
+    await database.sql`update wakes set due_at = now() - interval '1 s' where run_id = ${runId}`;
     await until(async () => {
       const [row] = await database.sql`
         select 1 from runs where id = ${runId} and to_timestamp((record #>> '{wait,heartbeatAt}')::float8 / 1000) < now()`;
@@ -102,14 +103,14 @@ describe("a node that dies after its commit and before its send", () => {
     const isSoon = () => database.sql`
       select 1 from wakes where run_id = ${runId} and due_at between now() and now() + interval '10 s'`;
     expect([await rows(), (await isSoon()).length]).toEqual([[], 1]);
-    await database.sql`update wakes set due_at = now() where run_id = ${runId}`;
+    await database.sql`update wakes set due_at = now() - interval '1 s' where run_id = ${runId}`;
     await silent.poller.tick();
     await until(async () => (await rows()).length === 1);
     expect([await rows(), (await isSoon()).length]).toEqual([[{ id: dispatchId }], 0]);
     const result = { type: "result", dispatchId, result: {}, actor: "worker:w" } as const;
-    await silent.runtime.command(runId, result);
+    await silent.runtime.command(runId, result, { reach: EVERYTHING });
     expect(await database.sql`select 1 from outbox where id = ${dispatchId}`).toEqual([]);
-    await silent.runtime.command(runId, { type: "terminate", reason: "enough", actor: "api" });
+    await silent.runtime.command(runId, { type: "terminate", reason: "enough", actor: "api" }, { reach: EVERYTHING });
   });
 
   it("leaves queued calls to another node, with their dispatch ids", async () => {
@@ -153,7 +154,9 @@ describe("a node that dies after its commit and before its send", () => {
     dying.dispatcher.drops = () => true;
     const runIds = await startAll(dying);
     await until(() => dying.dispatcher.dropped.length === RUNS);
-    const answers = await Promise.all(runIds.map((runId) => dying.runtime.command(runId, cancel)));
+    const answers = await Promise.all(
+      runIds.map((runId) => dying.runtime.command(runId, cancel, { reach: EVERYTHING })),
+    );
     expect(new Set(answers.map((answer) => JSON.stringify(answer)))).toEqual(
       new Set(['{"type":"cancel","state":"compensating","alreadyTerminal":false}']),
     );
@@ -178,7 +181,7 @@ describe("a node that dies after its commit and before its send", () => {
     await allEnd(database.sql, [runId]);
     const { dispatchId } = dispatch;
     const late = { type: "result", dispatchId, result: { by: "frozen" }, actor: "worker:late" } as const;
-    expect(await frozen.runtime.command(runId, late)).toEqual({ type: "report", stale: true });
+    expect(await frozen.runtime.command(runId, late, { reach: EVERYTHING })).toEqual({ type: "report", stale: true });
     frozen.runtime.advance(runId);
     const [seen] = await allSound(database.sql, [runId]);
     expect(seen?.run.variables).toEqual({ pay: { by: "heir" }, ship: { by: "heir" } });

@@ -3,10 +3,12 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Answer, RunCommand, RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { SagaError } from "../../src/errors.js";
 import { uuidv7 } from "../../src/ids.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { reclaim } from "../../src/store/engine/poll.js";
+import { hashOfKey } from "../../src/store/engine/start-keys.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
@@ -47,7 +49,7 @@ afterAll(async () => {
 /** The effects of a lost commit are in no memory any more. The poll finds them, here without waiting until they are due. */
 async function poll(): Promise<void> {
   await reclaim(database.sql, SHARDS);
-  await database.sql`update wakes set due_at = now() where due_at < now() + interval '3 s'`;
+  await database.sql`update wakes set due_at = now() - interval '1 s' where due_at < now() + interval '3 s'`;
   await node.poller.tick();
 }
 
@@ -66,10 +68,10 @@ const recorded = async (runId: string, id: string) => {
 /** Sends the command over a connection that is cut in its commit. The answer must be the recorded one, now and for a repeat. */
 async function giveCut(runId: RunId, command: RunCommand, id: string, when: "before" | "after") {
   const cut = proxy.cutAt(id, when);
-  const answer = await node.runtime.command(runId, command, { id });
+  const answer = await node.runtime.command(runId, command, { id, reach: EVERYTHING });
   await cut;
   expect(await recorded(runId, id)).toEqual(answer);
-  expect(await node.runtime.command(runId, command, { id })).toEqual(answer);
+  expect(await node.runtime.command(runId, command, { id, reach: EVERYTHING })).toEqual(answer);
   return answer;
 }
 
@@ -94,10 +96,10 @@ describe.each(["before", "after"] as const)("a connection cut %s the server has 
     const submit = { type: "submit", taskId, result: { approved: true }, actor: "api" } as const;
     // As the API sends it: with an id that tells its repeat from a second submit.
     const cut = proxy.cutAt(taskId, when);
-    const answer = await node.runtime.command(runId, submit);
+    const answer = await node.runtime.command(runId, submit, { reach: EVERYTHING });
     await cut;
     expect(answer).toMatchObject({ type: "submit", taskId, matched: true });
-    expect(await node.runtime.command(runId, submit)).toMatchObject({ type: "closed" });
+    expect(await node.runtime.command(runId, submit, { reach: EVERYTHING })).toMatchObject({ type: "closed" });
     await allEnd(database.sql, [runId]);
     const [seen] = await allSound(database.sql, [runId]);
     expect(seen?.run.variables).toEqual({ ask: { approved: true } });
@@ -130,7 +132,10 @@ describe.each(["before", "after"] as const)("a connection cut %s the server has 
     const answer = await giveCut(runId, result, uuidv7(), when);
     expect(answer).toEqual({ type: "report", stale: false });
     await stateIs(runId, "paused");
-    expect(await node.runtime.command(runId, result, { id: uuidv7() })).toEqual({ type: "report", stale: true });
+    expect(await node.runtime.command(runId, result, { id: uuidv7(), reach: EVERYTHING })).toEqual({
+      type: "report",
+      stale: true,
+    });
     expect(await database.sql`select 1 from run_commands where run_id = ${runId}`, "no row of its own").toHaveLength(0);
     await allSound(database.sql, [runId]);
     expect(await database.sql`select 1 from undo where owner_run_id = ${runId}`).toHaveLength(1);
@@ -175,7 +180,7 @@ describe("while the store is away", () => {
     const id = uuidv7();
     const cut = proxy.cutAt(id, "after").then(() => proxy.close());
     const began = performance.now();
-    const given = node.runtime.command(runId, signal(id, "go"), { id });
+    const given = node.runtime.command(runId, signal(id, "go"), { id, reach: EVERYTHING });
     const started = start(node.starter, "wait", { idempotencyKey: id });
     const told = await Promise.allSettled([given, started]);
     const ms = performance.now() - began;
@@ -191,7 +196,7 @@ describe("while the store is away", () => {
     const again = await until(() => start(node.starter, "wait", { idempotencyKey: id }).catch(() => undefined));
     const [, first] = told;
     if (first.status === "fulfilled") expect(again).toBe(first.value);
-    expect(await database.sql`select 1 from start_keys where key = ${id}`).toHaveLength(1);
+    expect(await database.sql`select 1 from start_keys where key = ${hashOfKey(id)}`).toHaveLength(1);
     await poll();
     await allEnd(database.sql, [runId]);
     await allSound(database.sql, [runId, again]);
@@ -202,7 +207,7 @@ describe("while the store is away", () => {
 async function insist(runId: RunId, command: RunCommand, id: string): Promise<Answer> {
   return until(
     () =>
-      node.runtime.command(runId, command, { id }).catch((error: unknown) => {
+      node.runtime.command(runId, command, { id, reach: EVERYTHING }).catch((error: unknown) => {
         if (error instanceof SagaError && error.status === 503) return undefined;
         throw error;
       }),

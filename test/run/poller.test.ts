@@ -1,5 +1,6 @@
 // The poller: due rows reach their runs in bounded batches, and a run that is found guilty in a trial ends in quarantine.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { EVERYTHING } from "../../src/access/index.js";
 import { shardOf, uuidv7 } from "../../src/ids.js";
 import type { Judge } from "../../src/run/judge.js";
 import { SHARDS } from "../../src/shard/placement.js";
@@ -166,11 +167,11 @@ describe("a run that never commits", () => {
     await nothingUnwatched(database.sql);
 
     const id = uuidv7();
-    expect(await runtime.command(runId, signal(id, "go"), { id })).toMatchObject({ matched: false });
-    expect(await runtime.command(runId, { type: "advance" })).toEqual({ type: "advanced" });
+    expect(await runtime.command(runId, signal(id, "go"), { id, reach: EVERYTHING })).toMatchObject({ matched: false });
+    expect(await runtime.command(runId, { type: "advance" }, { reach: EVERYTHING })).toEqual({ type: "advanced" });
     expect((await look(database.sql, runId)).run.state).toBe("paused");
 
-    expect(await runtime.command(runId, { type: "release", actor: "user:op" })).toMatchObject({
+    expect(await runtime.command(runId, { type: "release", actor: "user:op" }, { reach: EVERYTHING })).toMatchObject({
       type: "acted",
       changed: true,
     });
@@ -185,7 +186,9 @@ describe("a run that never commits", () => {
       "signal",
       "release",
     ]);
-    expect(await runtime.command(runId, { type: "release", actor: "user:op" })).toMatchObject({ type: "refused" });
+    expect(await runtime.command(runId, { type: "release", actor: "user:op" }, { reach: EVERYTHING })).toMatchObject({
+      type: "refused",
+    });
   });
 
   it("counts a try and is due at once if its shard is taken over while it steps", async () => {
@@ -218,7 +221,11 @@ describe("a run that never commits", () => {
     const runId = await start(starter, "wait");
     await bringDown(runId);
     await poller.tick();
-    const answer = await runtime.command(runId, { type: "cancel", compensate: true, actor: "api" });
+    const answer = await runtime.command(
+      runId,
+      { type: "cancel", compensate: true, actor: "api" },
+      { reach: EVERYTHING },
+    );
     expect(answer).toEqual({ type: "cancel", state: "cancelled", alreadyTerminal: false });
     const [seen] = await allSound(database.sql, [runId]);
     expect(typesOf(seen?.events ?? []).at(-1)).toBe("run.cancelled");
@@ -235,10 +242,10 @@ describe("a run that never commits", () => {
     expect((await look(database.sql, runId)).run).toMatchObject({ paused_reason: "quarantine" });
     const result = { type: "result", dispatchId, result: {}, actor: "worker:w" } as const;
     const id = uuidv7();
-    expect(await runtime.command(runId, result, { id })).toMatchObject({ type: "refused" });
-    await runtime.command(runId, { type: "release", actor: "user:op" });
+    expect(await runtime.command(runId, result, { id, reach: EVERYTHING })).toMatchObject({ type: "refused" });
+    await runtime.command(runId, { type: "release", actor: "user:op" }, { reach: EVERYTHING });
     await nothingUnwatched(database.sql);
-    expect(await runtime.command(runId, result, { id })).toEqual({ type: "report", stale: false });
+    expect(await runtime.command(runId, result, { id, reach: EVERYTHING })).toEqual({ type: "report", stale: false });
     await allEnd(database.sql, [runId]);
     await allSound(database.sql, [runId]);
   });

@@ -2,6 +2,7 @@
 // gets the new registration.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JsonObject, RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { register } from "../../src/store/lists/registry.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
@@ -37,7 +38,9 @@ async function inFlight() {
 }
 
 async function answered(runId: RunId, result: JsonObject, dispatchId: string) {
-  await node.runtime.command(runId, { type: "result", actor: "worker:w", dispatchId, result } as never);
+  await node.runtime.command(runId, { type: "result", actor: "worker:w", dispatchId, result } as never, {
+    reach: EVERYTHING,
+  });
   await allEnd(database.sql, [runId]);
   return (await look(database.sql, runId)).run;
 }

@@ -4,6 +4,7 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { asRunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { long } from "../harness/long.js";
@@ -71,7 +72,7 @@ describe("ten times as many parked runs as fit in memory", () => {
     for (let nth = 0; nth < waiting.length; nth += 100) {
       const answers = waiting.slice(nth, nth + 100).map((runId) => {
         const id = uuidv7();
-        return one.runtime.command(asRunId(runId), signal(id, "go", { nth }), { id });
+        return one.runtime.command(asRunId(runId), signal(id, "go", { nth }), { id, reach: EVERYTHING });
       });
       for (const answer of await Promise.all(answers)) expect(answer).toMatchObject({ matched: true });
     }
@@ -131,7 +132,7 @@ describe("the estimated bytes of idle runs", { tags: "short" }, () => {
     await atRest(one);
     const { residents } = one.runtime;
     const [newest = asRunId("")] = runIds;
-    await one.runtime.command(newest, { type: "advance" });
+    await one.runtime.command(newest, { type: "advance" }, { reach: EVERYTHING });
     await atRest(one);
     const before = residents.idleBytes;
     residents.passivateHalf();
@@ -140,7 +141,9 @@ describe("the estimated bytes of idle runs", { tags: "short" }, () => {
     for (let nth = 0; nth < 10; nth++) residents.passivateHalf();
     expect([residents.size, residents.idleBytes]).toEqual([0, 0]);
     const id = uuidv7();
-    expect(await one.runtime.command(newest, signal(id, "go"), { id })).toMatchObject({ matched: true });
+    expect(await one.runtime.command(newest, signal(id, "go"), { id, reach: EVERYTHING })).toMatchObject({
+      matched: true,
+    });
     await allEnd(database.sql, [newest]);
     await atRest(one);
     expect([residents.size, residents.idleBytes]).toEqual([0, 0]);

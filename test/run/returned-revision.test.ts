@@ -2,6 +2,7 @@
 // in time), and another node advances the run to the same revision by another way.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
@@ -35,7 +36,7 @@ const revisionOf = async (runId: RunId) =>
   Number((await database.sql`select revision from runs where id = ${runId}`)[0]?.revision);
 const outputOf = async (runId: RunId) => (await database.sql`select output from runs where id = ${runId}`)[0]?.output;
 const amount = (half: Half, runId: RunId, n: number) =>
-  half.runtime.command(runId, signal(uuidv7(), "amount", { n }), { id: uuidv7() });
+  half.runtime.command(runId, signal(uuidv7(), "amount", { n }), { id: uuidv7(), reach: EVERYTHING });
 
 /** What a row has of its own: generated columns follow. */
 async function columnsOf(table: string): Promise<string[]> {
@@ -77,7 +78,7 @@ describe("a revision that comes back", () => {
     await restore();
     await amount(other, runId, 2);
     expect(await revisionOf(runId), "the same revision by another way").toBe(revision);
-    await memory.runtime.command(runId, signal(uuidv7(), "go"), { id: uuidv7() });
+    await memory.runtime.command(runId, signal(uuidv7(), "go"), { id: uuidv7(), reach: EVERYTHING });
     expect(await outputOf(runId)).toBe(2);
   });
 
@@ -89,7 +90,7 @@ describe("a revision that comes back", () => {
     await amount(other, runId, 2);
     // Not quarantined: the command is refused, by the stored state.
     const before = await memory.conflicts();
-    await memory.runtime.command(runId, { type: "release", actor: "api" }, { id: uuidv7() });
+    await memory.runtime.command(runId, { type: "release", actor: "api" }, { id: uuidv7(), reach: EVERYTHING });
     expect(await memory.conflicts()).toBe(before + 1);
   });
 

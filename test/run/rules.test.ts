@@ -36,7 +36,7 @@ afterAll(async () => {
 async function learns(version: number | undefined): Promise<void> {
   await until(() => {
     vi.advanceTimersByTime(2_000);
-    return half.catalog.rule("way")?.version === version;
+    return half.catalog.rule("way", "*")?.version === version;
   });
 }
 

@@ -1,5 +1,7 @@
 // What the database notes of runs as their commits end them: the code that the list finds them by, and what counts them.
+
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { EVERYTHING } from "../../src/access/index.js";
 import type { RunFilter } from "../../src/store/lists/matching-runs.js";
 import { listRuns } from "../../src/store/lists/runs.js";
 import { countEnds } from "../../src/store/statistics/end-counts.js";
@@ -22,7 +24,7 @@ afterAll(async () => {
 });
 
 const listed = async (filter: RunFilter) => {
-  const { items } = await listRuns(database.sql, filter, { limit: 10, offset: 0 }, false);
+  const { items } = await listRuns(database.sql, EVERYTHING, filter, { limit: 10, offset: 0 }, false);
   return items.map(({ id }) => id);
 };
 
@@ -30,11 +32,15 @@ describe("a run that ends", () => {
   it("is found by its error code, and counted before and after the counts are kept", async () => {
     const failed = [await start(half.starter, "declines"), await start(half.starter, "declines")];
     const cancelled = await start(half.starter, "holds");
-    await half.runtime.command(cancelled, { type: "cancel", reason: "no", compensate: true, actor: "api" });
+    await half.runtime.command(
+      cancelled,
+      { type: "cancel", reason: "no", compensate: true, actor: "api" },
+      { reach: EVERYTHING },
+    );
     await allEnd(database.sql, [...failed, cancelled]);
     expect(await listed({ errorCode: "card_declined" })).toEqual(failed);
     expect(await listed({ errorCode: "cancelled" })).toEqual([]);
-    const counts = () => countRuns(database.sql, { states: ["failed", "cancelled"] });
+    const counts = () => countRuns(database.sql, EVERYTHING, { states: ["failed", "cancelled"] });
     const expected = {
       items: [
         { workflow_id: "declines", version: 1, state: "failed", count: 2 },

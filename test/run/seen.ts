@@ -4,6 +4,7 @@
 import type { Sql } from "postgres";
 import { expect } from "vitest";
 import { asRunId, type RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { countUnwatched } from "../../src/store/engine/poll.js";
 import { listEvents } from "../../src/store/lists/history.js";
 import { readRuns } from "../../src/store/lists/runs.js";
@@ -24,11 +25,11 @@ export interface Seen {
 }
 
 export async function look(sql: Sql, runId: RunId): Promise<Seen> {
-  const view = (await readRuns(sql, [runId])).get(runId);
+  const view = (await readRuns(sql, EVERYTHING, [runId])).get(runId);
   if (!view) throw new Error(`there is no run ${runId}`);
   const events: EventSeen[] = [];
   for (let offset = 0, total = 1; offset < total; offset = events.length) {
-    const page = await listEvents(sql, runId, { limit: 500, offset });
+    const page = await listEvents(sql, EVERYTHING, runId, { limit: 500, offset });
     total = page.total;
     events.push(...(page.items as unknown as EventSeen[]));
     if (page.items.length === 0) break;

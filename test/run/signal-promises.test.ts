@@ -4,6 +4,7 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { long } from "../harness/long.js";
@@ -84,7 +85,7 @@ async function one(shape: string, nth: number): Promise<Signalled> {
   const moment = end.at + (((nth * 7) % 21) / 10 - 1) * AROUND_MS;
   await until(() => Date.now() >= moment, { pause: 2, what: "the moment of the race" });
   const id = uuidv7();
-  const answer = await half(nth + 1).runtime.command(root, signal(id, "go", { nth }), { id });
+  const answer = await half(nth + 1).runtime.command(root, signal(id, "go", { nth }), { id, reach: EVERYTHING });
   return { root, id, matched: answer.type === "signal" && answer.matched };
 }
 

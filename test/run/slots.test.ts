@@ -1,6 +1,7 @@
 // Concurrency keys on real runtimes and Postgres: who goes on, who waits, who is refused, and that no slot outlives its run.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { asRunId, type Dispatch, type RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import type { StartRequest } from "../../src/run/ports.js";
 import { countSlots, grantSlots, type SlotNews } from "../../src/store/engine/slots.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
@@ -81,8 +82,9 @@ const awaits = (runId: RunId, reason: string) =>
   until(async () => (await stateOf(runId)).paused_reason === reason, { what: `${runId} paused for ${reason}` });
 const ends = (runId: RunId, state: string) =>
   until(async () => (await stateOf(runId)).state === state, { what: `${runId} ${state}` });
-const go = (runId: RunId) => half.runtime.command(runId, signal(newRunId(), "go"));
-const act = (runId: RunId, type: "pause" | "resume") => half.runtime.command(runId, { type, actor: "api" });
+const go = (runId: RunId) => half.runtime.command(runId, signal(newRunId(), "go"), { reach: EVERYTHING });
+const act = (runId: RunId, type: "pause" | "resume") =>
+  half.runtime.command(runId, { type, actor: "api" }, { reach: EVERYTHING });
 
 /** Nothing holds or awaits a slot, and the histories are right. */
 async function nothingLeft(...runIds: RunId[]): Promise<void> {
@@ -179,10 +181,10 @@ describe("a workflow's key", () => {
   it("a run in quarantine lets those behind it pass, too", async () => {
     await begin();
     const [first, second, third] = await queueOfThree();
-    await half.runtime.command(second, { type: "quarantine" });
+    await half.runtime.command(second, { type: "quarantine" }, { reach: EVERYTHING });
     await go(first);
     await awaits(third, "signal");
-    await half.runtime.command(second, { type: "release", actor: "api" });
+    await half.runtime.command(second, { type: "release", actor: "api" }, { reach: EVERYTHING });
     await go(third);
     await awaits(second, "signal");
     await go(second);
@@ -201,25 +203,32 @@ describe("a workflow's key", () => {
         if (!news) throw new Error("no slot was free");
         return news;
       };
-      const hear = ({ to, command, id }: SlotNews) => half.runtime.command(to, command, { id });
+      const hear = ({ to, command, id }: SlotNews) => half.runtime.command(to, command, { id, reach: EVERYTHING });
       const [first, second, third] = [
         await startOf("single", key),
         await startOf("single", key),
         await startOf("single", key),
       ];
-      for (const id of [first, second, third]) await half.runtime.command(id, { type: "advance" });
+      for (const id of [first, second, third])
+        await half.runtime.command(id, { type: "advance" }, { reach: EVERYTHING });
       await hear(await granted());
       await go(first);
       await ends(first, "succeeded");
       // The slot is given, and the news of it is under way when the run is halted.
       const news = await granted();
       expect(news.to).toBe(second);
-      await half.runtime.command(second, halt === "pause" ? { type: "pause", actor: "api" } : { type: "quarantine" });
+      await half.runtime.command(second, halt === "pause" ? { type: "pause", actor: "api" } : { type: "quarantine" }, {
+        reach: EVERYTHING,
+      });
       await hear(news);
       half.poller.start();
       await half.slots.tick();
       await awaits(third, "signal");
-      await half.runtime.command(second, { type: halt === "pause" ? "resume" : "release", actor: "api" });
+      await half.runtime.command(
+        second,
+        { type: halt === "pause" ? "resume" : "release", actor: "api" },
+        { reach: EVERYTHING },
+      );
       await go(third);
       await ends(third, "succeeded");
       await half.slots.tick();
@@ -443,6 +452,7 @@ describe("a step's key", () => {
       return half.runtime.command(
         dispatch.runId,
         outcome === "result" ? { type: "result", result: {}, ...about } : { type: "failure", ...failure, ...about },
+        { reach: EVERYTHING },
       );
     };
     return { open, reply, end, most: () => most };
@@ -515,7 +525,7 @@ describe("a step's key", () => {
     await flight.end(0, "failure");
     await awaits(id, "incident");
     expect(await countSlots(sql())).toEqual({ waiting: 0, held: 0, leaked: 0 });
-    await half.runtime.command(id, { type: "retry_step", actor: "api" });
+    await half.runtime.command(id, { type: "retry_step", actor: "api" }, { reach: EVERYTHING });
     await until(() => flight.open.length === 1);
     expect(await countSlots(sql())).toEqual({ waiting: 0, held: 1, leaked: 0 });
     await flight.end(0);
@@ -559,6 +569,6 @@ describe("a step's key", () => {
 });
 
 async function cancelRun(runId: RunId): Promise<void> {
-  await half.runtime.command(runId, cancel);
+  await half.runtime.command(runId, cancel, { reach: EVERYTHING });
   await ends(runId, "cancelled");
 }

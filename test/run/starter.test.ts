@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { asRunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import type { StartRequest } from "../../src/run/ports.js";
 import { workflowVersions } from "../../src/store/lists/definitions.js";
@@ -69,7 +70,7 @@ describe("starting once", () => {
 
   it("a key lives as long as its run", async () => {
     const { runId } = await half.starter.start(request({ idempotencyKey: "k6" }));
-    await half.runtime.command(runId, cancel);
+    await half.runtime.command(runId, cancel, { reach: EVERYTHING });
     await new Pruner(database.sql, silentLog, { eventDays: 30, runDays: 0 }).prune();
     const next = await half.starter.start(request({ idempotencyKey: "k6", inputs: { other: 1 } }));
     expect([next.runId === runId, next.deduplicated]).toEqual([false, false]);
@@ -80,14 +81,14 @@ describe("starting once", () => {
     const labelled = request({ idempotencyKey: "k5", labels: { region: "eu", tier: "gold" } });
     const { runId } = await half.starter.start(labelled);
     await half.starter.start(request({ labels: { region: "us" } }));
-    expect((await readRuns(sql, [runId])).get(runId)?.run.labels).toEqual({ region: "eu", tier: "gold" });
-    const found = await listRuns(sql, { labels: { region: "eu" } }, { limit: 5, offset: 0 }, true);
+    expect((await readRuns(sql, EVERYTHING, [runId])).get(runId)?.run.labels).toEqual({ region: "eu", tier: "gold" });
+    const found = await listRuns(sql, EVERYTHING, { labels: { region: "eu" } }, { limit: 5, offset: 0 }, true);
     expect(found.items.map(({ id }) => id)).toEqual([runId]);
     expect(await half.starter.start(labelled)).toMatchObject({ runId, deduplicated: true });
     const other = half.starter.start({ ...labelled, labels: { region: "us" } });
     await expect(other).rejects.toMatchObject({ status: 409 });
 
-    await half.runtime.command(runId, cancel);
+    await half.runtime.command(runId, cancel, { reach: EVERYTHING });
     await new Pruner(sql, silentLog, { eventDays: 30, runDays: 0 }).prune();
     expect(await sql`select 1 from run_labels where run_id = ${runId}`).toHaveLength(0);
     expect(await sql`select 1 from run_labels`).toHaveLength(1);
@@ -122,7 +123,7 @@ describe("starting once", () => {
   it("of another tenant's draft is not told so", async () => {
     const [mine, other] = [uuidv7(), uuidv7()];
     const document = { id: "own", name: "own", start: "on", steps: [{ id: "on", type: "noop" }], tenant_id: mine };
-    await workflowVersions.store(database.sql, { key: "own", name: "own", tenantId: mine, publish: false, document });
+    await workflowVersions.store(database.sql, { key: "own", name: "own", forTenant: mine, publish: false, document });
     const refusal = (more: Partial<StartRequest>) =>
       half.starter.start(request({ workflowId: "own", ...more })).catch(({ message }) => message);
     const there = "there is no published workflow own";

@@ -1,7 +1,9 @@
 // Startup variables: what the providers gave a run, its sub-sagas and spawned runs begin with, however deep; its branches and items see
 // it as they see every variable.
+
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JsonObject, RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { readRuns } from "../../src/store/lists/runs.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { type Half, publish, start, startHalf } from "./rig.js";
@@ -43,7 +45,7 @@ afterAll(async () => {
 
 async function ended(runId: RunId) {
   await allEnd(database.sql, [runId]);
-  const view = (await readRuns(database.sql, [runId])).get(runId);
+  const view = (await readRuns(database.sql, EVERYTHING, [runId])).get(runId);
   // biome-ignore lint/suspicious/noExplicitAny: the output is read member by member.
   return view?.run as JsonObject & { output: any };
 }

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import type { RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { packageRoot } from "../../src/config/package.js";
 import { derivedUuid, uuidv7 } from "../../src/ids.js";
 import { createMetrics } from "../../src/metrics/index.js";
@@ -80,7 +81,7 @@ async function waiting(workflow: string, { starter }: Half): Promise<RunId> {
 
 const give = (runId: RunId, { runtime }: Half) => {
   const id = uuidv7();
-  return runtime.command(runId, signal(id, "go", { n: 1 }), { id });
+  return runtime.command(runId, signal(id, "go", { n: 1 }), { id, reach: EVERYTHING });
 };
 
 /** Asks as a client does: again after a 503. A machine that is too busy to hold a trial gives no verdict. */
@@ -143,10 +144,10 @@ describe("a run that a node died of", () => {
     const node = await half(judge);
     const runId = await waiting("waits", node);
     node.suspects.name(runId);
-    for (let nth = 0; nth < 25; nth++) await node.runtime.command(runId, { type: "advance" });
+    for (let nth = 0; nth < 25; nth++) await node.runtime.command(runId, { type: "advance" }, { reach: EVERYTHING });
     expect(judge.verdictOn).toHaveBeenCalledTimes(20);
     node.suspects.name(runId);
-    for (let nth = 0; nth < 25; nth++) await node.runtime.command(runId, { type: "advance" });
+    for (let nth = 0; nth < 25; nth++) await node.runtime.command(runId, { type: "advance" }, { reach: EVERYTHING });
     expect(judge.verdictOn, "a second death asks for ten times as many").toHaveBeenCalledTimes(45);
     expect(await give(runId, node)).toMatchObject({ matched: true });
     await allSound(database.sql, [runId]);

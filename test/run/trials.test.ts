@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { asRunId, type RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { packageRoot } from "../../src/config/package.js";
 import { createMetrics } from "../../src/metrics/index.js";
 import { SHARDS } from "../../src/shard/placement.js";
@@ -103,6 +104,24 @@ async function onlyTheGuiltyIsQuarantined(
   expect(metadata).toEqual({ kind: "quarantine", ...run.quarantine });
   return metadata;
 }
+
+describe("a trial process", () => {
+  it("lives through many sittings without gathering listeners", async () => {
+    const warned: string[] = [];
+    const note = ({ name }: Error) => void warned.push(name);
+    globalThis.process.on("warning", note);
+    const process = new TrialProcess({ databaseUrl: database.url, stepsPerCommit: 64 });
+    opened.push({ stop: () => process.end() });
+    const runId = await start((await half()).starter, "healthy");
+    const suspect = { runId, command: { type: "advance" }, reach: { tenants: "*" } } as const;
+    for (let nth = 0; nth < 12; nth++) {
+      const { outcomes, death } = await process.try([suspect]);
+      expect([outcomes.get(0), death]).toEqual(["lived", undefined]);
+    }
+    globalThis.process.off("warning", note);
+    expect(warned).toEqual([]);
+  });
+});
 
 describe("a healthy run", () => {
   it("is never quarantined because its node was killed, however often", async () => {
@@ -209,11 +228,16 @@ describe("a verdict", () => {
       },
       end: async () => {},
     });
-    expect(await first.verdictOn(suspect, { table: wakes, key })).toEqual({ kind: "undecided" });
+    expect(await first.verdictOn({ ...suspect, reach: EVERYTHING }, { table: wakes, key })).toEqual({
+      kind: "undecided",
+    });
     const second = trialsOn({ try: async () => ({ outcomes: nothing, death }), end: async () => {} });
     const { nth: _, ...seen } = death;
     const proof = { trials: 3, ...seen };
-    expect(await second.verdictOn(suspect, { table: wakes, key })).toEqual({ kind: "guilty", proof });
+    expect(await second.verdictOn({ ...suspect, reach: EVERYTHING }, { table: wakes, key })).toEqual({
+      kind: "guilty",
+      proof,
+    });
   });
 
   it("needs deaths of the run alone, each in a process of its own", async () => {
@@ -228,7 +252,10 @@ describe("a verdict", () => {
     });
     const row = { table: wakes, key: keys[0] ?? "" };
     const other = { table: inbox, key: "018f0000-0000-7000-8000-000000000001" };
-    const verdicts = [trials.verdictOn(suspect, row), trials.verdictOn(suspect, other)];
+    const verdicts = [
+      trials.verdictOn({ ...suspect, reach: EVERYTHING }, row),
+      trials.verdictOn({ ...suspect, reach: EVERYTHING }, other),
+    ];
     expect((await Promise.all(verdicts)).map(({ kind }) => kind)).toEqual(["guilty", "undecided"]);
     const alone = [1, true];
     expect(groups).toEqual([[2, undefined], [1, undefined], alone, alone, alone, alone]);
@@ -248,10 +275,13 @@ describe("a verdict", () => {
       },
       true,
     );
-    expect(await trials.verdictOn(suspect, row)).toEqual({ kind: "lived" });
+    expect(await trials.verdictOn({ ...suspect, reach: EVERYTHING }, row)).toEqual({ kind: "lived" });
     expect(seen.splice(0)).toEqual([undefined]);
     lives = false;
-    expect(await trials.verdictOn(suspect, row)).toMatchObject({ kind: "guilty", proof: { trials: 3 } });
+    expect(await trials.verdictOn({ ...suspect, reach: EVERYTHING }, row)).toMatchObject({
+      kind: "guilty",
+      proof: { trials: 3 },
+    });
     expect(seen).toEqual([undefined, true, true, true]);
   });
 
@@ -259,7 +289,9 @@ describe("a verdict", () => {
     const key = await rowOfSuspect();
     const { nth: _, ...before } = death;
     const trials = trialsOn({ try: async () => ({ outcomes: nothing, death: before }), end: async () => {} });
-    expect(await trials.verdictOn(suspect, { table: wakes, key })).toEqual({ kind: "undecided" });
+    expect(await trials.verdictOn({ ...suspect, reach: EVERYTHING }, { table: wakes, key })).toEqual({
+      kind: "undecided",
+    });
     const [row] = await database.sql`select trial_deaths from wakes where run_id = ${key}`;
     expect(row?.trial_deaths).toBe(0);
   });
@@ -268,7 +300,7 @@ describe("a verdict", () => {
     const key = await rowOfSuspect();
     await wakes.countDeath(database.sql, key);
     const trials = trialsOn({ try: async () => ({ outcomes: new Map([[0, "lived"]]) }), end: async () => {} });
-    expect(await trials.verdictOn(suspect, { table: wakes, key })).toEqual({ kind: "lived" });
+    expect(await trials.verdictOn({ ...suspect, reach: EVERYTHING }, { table: wakes, key })).toEqual({ kind: "lived" });
     const [row] = await database.sql`select tries, trial_deaths from wakes where run_id = ${key}`;
     expect(row).toEqual({ tries: 1, trial_deaths: 0 });
   });
@@ -276,7 +308,9 @@ describe("a verdict", () => {
   it("is not given once the node stops", async () => {
     const trials = trialsOn({ try: () => Promise.reject(new Error("not reached")), end: async () => {} });
     await trials.stop();
-    expect(await trials.verdictOn(suspect, { table: wakes, key: suspect.runId })).toEqual({ kind: "undecided" });
+    expect(await trials.verdictOn({ ...suspect, reach: EVERYTHING }, { table: wakes, key: suspect.runId })).toEqual({
+      kind: "undecided",
+    });
   });
 });
 
@@ -286,7 +320,7 @@ describe("the trial process", { tags: "long" }, () => {
     const module = pathToFileURL(join(packageRoot(), "dist", "src", "trial", "trial-process.js")).href;
     const program = `const { TrialProcess } = await import(${JSON.stringify(module)});
       const trial = new TrialProcess(${JSON.stringify({ databaseUrl: database.url, stepsPerCommit: 64, hangMs: 120_000 })});
-      const suspect = { runId: ${JSON.stringify(runId)}, command: { type: "advance" } };
+      const suspect = { runId: ${JSON.stringify(runId)}, command: { type: "advance" }, reach: { tenants: "*" } };
       const sitting = trial.try([suspect]);
       setInterval(() => trial.forked?.pid && console.log(trial.forked.pid), 50);
       await sitting;`;

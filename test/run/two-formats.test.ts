@@ -8,6 +8,7 @@ import {
   type RunCommand,
   type RunId,
 } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import type { RunAsk } from "../../src/run/node-messages.js";
 import { Router } from "../../src/run/router.js";
@@ -49,13 +50,13 @@ const send =
   (command: (id: string) => RunCommand): GoOn =>
   (node, runId) => {
     const id = uuidv7();
-    return node.runtime.command(runId, command(id), { id });
+    return node.runtime.command(runId, command(id), { id, reach: EVERYTHING });
   };
 const go = send((id) => signal(id, "go"));
 const announce: GoOn = async (node, runId) => {
   const event = { id: uuidv7(), topic: "sent", headers: {}, payload: {}, hash: "" };
   await publishEvent(database.sql, event);
-  await node.runtime.command(runId, { type: "event", eventId: event.id }, { id: uuidv7() });
+  await node.runtime.command(runId, { type: "event", eventId: event.id }, { id: uuidv7(), reach: EVERYTHING });
 };
 /** Polls as after a takeover: what is owed is due at once. */
 const poll: GoOn = async (node) => {
@@ -65,7 +66,7 @@ const poll: GoOn = async (node) => {
 /** Its time has come. */
 const due: GoOn = async (node, runId) => {
   await database.sql`update runs set record = jsonb_set(record::jsonb, '{wait,dueAt}', '1')::json where id = ${runId}`;
-  await database.sql`update wakes set due_at = now() where run_id = ${runId}`;
+  await database.sql`update wakes set due_at = now() - interval '1 s' where run_id = ${runId}`;
   await poll(node, runId);
 };
 const report: GoOn = async (node, runId) => {
@@ -268,8 +269,8 @@ describe("a run that its owner cannot read", () => {
     const ask = (_: string, request: object) =>
       ownersRouter.answer(request as RunAsk) as Promise<JsonObject | undefined>;
     const router = new Router({ ...common, ...newer, nodeId: "newer", bus: { ...nowhere, ask } });
-    await expect(ownersRouter.command(runId, cancel)).rejects.toMatchObject({ status: 503 });
-    expect(await router.command(runId, cancel)).toMatchObject({ type: "cancel" });
+    await expect(ownersRouter.command(runId, cancel, { reach: EVERYTHING })).rejects.toMatchObject({ status: 503 });
+    expect(await router.command(runId, cancel, { reach: EVERYTHING })).toMatchObject({ type: "cancel" });
     await allEnd(database.sql, [runId]);
     await owner.stop();
   });

@@ -3,6 +3,7 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type Answer, asRunId, type RunCommand, type RunCommit, type RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { SagaError } from "../../src/errors.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
@@ -55,7 +56,7 @@ async function pair(options: HalfOptions = {}): Promise<readonly [Half, Half]> {
 async function insist(half: Half, runId: RunId, command: RunCommand, id: string): Promise<Answer> {
   return until(
     () =>
-      half.runtime.command(runId, command, { id }).catch((error: unknown) => {
+      half.runtime.command(runId, command, { id, reach: EVERYTHING }).catch((error: unknown) => {
         if (error instanceof SagaError && error.status === 503) return undefined;
         throw error;
       }),
@@ -140,10 +141,10 @@ describe("a command repeated on the other runtime", () => {
     const runId = await start(one.starter, "wait");
     await until(async () => (await look(database.sql, runId)).run.state === "paused");
     const id = uuidv7();
-    const first = await one.runtime.command(runId, signal(id, "go"), { id });
+    const first = await one.runtime.command(runId, signal(id, "go"), { id, reach: EVERYTHING });
     expect(first).toEqual({ type: "signal", id, matched: true });
-    expect(await other.runtime.command(runId, signal(id, "go"), { id })).toEqual(first);
-    expect(await one.runtime.command(runId, signal(id, "go"), { id })).toEqual(first);
+    expect(await other.runtime.command(runId, signal(id, "go"), { id, reach: EVERYTHING })).toEqual(first);
+    expect(await one.runtime.command(runId, signal(id, "go"), { id, reach: EVERYTHING })).toEqual(first);
     const [row] = await database.sql`select count(*)::int as count from signals where run_id = ${runId}`;
     expect(row?.count).toBe(1);
   });
@@ -153,10 +154,10 @@ describe("a command repeated on the other runtime", () => {
     const runId = await start(one.starter, "wait");
     await until(async () => (await look(database.sql, runId)).run.state === "paused");
     const id = uuidv7();
-    const first = await one.runtime.command(runId, cancel, { id });
+    const first = await one.runtime.command(runId, cancel, { id, reach: EVERYTHING });
     expect(first).toEqual({ type: "cancel", state: "cancelled", alreadyTerminal: false });
-    expect(await other.runtime.command(runId, cancel, { id })).toEqual(first);
-    const fresh = await other.runtime.command(runId, cancel, { id: uuidv7() });
+    expect(await other.runtime.command(runId, cancel, { id, reach: EVERYTHING })).toEqual(first);
+    const fresh = await other.runtime.command(runId, cancel, { id: uuidv7(), reach: EVERYTHING });
     expect(fresh).toEqual({ type: "cancel", state: "cancelled", alreadyTerminal: true });
   });
 
@@ -167,12 +168,12 @@ describe("a command repeated on the other runtime", () => {
     const [task] = await database.sql<{ id: string }[]>`select id from user_tasks where run_id = ${runId}`;
     const submit = { type: "submit", taskId: task?.id ?? "", result: { n: 1 }, actor: "api" } as const;
     const [id, second] = [uuidv7(), uuidv7()];
-    const first = await one.runtime.command(runId, submit, { id });
+    const first = await one.runtime.command(runId, submit, { id, reach: EVERYTHING });
     expect(first).toMatchObject({ type: "submit", matched: true });
-    expect(await other.runtime.command(runId, submit, { id })).toEqual(first);
-    const refused = await other.runtime.command(runId, submit, { id: second });
+    expect(await other.runtime.command(runId, submit, { id, reach: EVERYTHING })).toEqual(first);
+    const refused = await other.runtime.command(runId, submit, { id: second, reach: EVERYTHING });
     expect(refused).toMatchObject({ type: "closed" });
-    expect(await one.runtime.command(runId, submit, { id: second })).toEqual(refused);
+    expect(await one.runtime.command(runId, submit, { id: second, reach: EVERYTHING })).toEqual(refused);
   });
 
   it("gets the recorded answer: a worker's result", async () => {
@@ -181,11 +182,14 @@ describe("a command repeated on the other runtime", () => {
     const { dispatchId } = await until(() => one.dispatcher.sent[0]);
     const id = uuidv7();
     const result = { type: "result", dispatchId, result: { receipt: 1 }, actor: "worker:w" } as const;
-    const first = await one.runtime.command(runId, result, { id });
+    const first = await one.runtime.command(runId, result, { id, reach: EVERYTHING });
     expect(first).toEqual({ type: "report", stale: false });
-    expect(await other.runtime.command(runId, result, { id })).toEqual(first);
+    expect(await other.runtime.command(runId, result, { id, reach: EVERYTHING })).toEqual(first);
     const again = { ...result, result: { receipt: 2 } };
-    expect(await other.runtime.command(runId, again, { id: uuidv7() })).toEqual({ type: "report", stale: true });
+    expect(await other.runtime.command(runId, again, { id: uuidv7(), reach: EVERYTHING })).toEqual({
+      type: "report",
+      stale: true,
+    });
     const [seen] = await allSound(database.sql, [runId]);
     expect(seen?.run.variables).toEqual({ pay: { receipt: 1 } });
   });
@@ -207,10 +211,14 @@ describe("a run that moves from one runtime to the other", () => {
     const runId = await start(one.starter, "pay");
     const { dispatchId } = await until(() => one.dispatcher.sent[0]);
     const beat = { type: "heartbeat", dispatchId, actor: "worker:w" } as const;
-    expect(await other.runtime.command(runId, beat)).toEqual({ type: "report", stale: false });
+    expect(await other.runtime.command(runId, beat, { reach: EVERYTHING })).toEqual({ type: "report", stale: false });
     const [seen] = await allSound(database.sql, [runId]);
     expect(typesOf(seen?.events ?? []).at(-1)).toBe("step.dispatched");
-    await other.runtime.command(runId, { type: "result", dispatchId, result: {}, actor: "worker:w" });
+    await other.runtime.command(
+      runId,
+      { type: "result", dispatchId, result: {}, actor: "worker:w" },
+      { reach: EVERYTHING },
+    );
     await allEnd(database.sql, [runId]);
     await allSound(database.sql, [runId]);
   });
@@ -269,7 +277,7 @@ describe("a run that moves between nodes", () => {
     halves = [fast, slow];
     const runId = await start(fast.starter, "wait");
     await until(async () => (await look(database.sql, runId)).run.state === "paused");
-    await slow.runtime.command(runId, signal(uuidv7(), "go"), {});
+    await slow.runtime.command(runId, signal(uuidv7(), "go"), { reach: EVERYTHING });
     await until(async () => (await look(database.sql, runId)).run.state === "succeeded");
     const times = await database.sql<{ ordered: boolean; ended: boolean }[]>`
       select bool_and(recorded_at >= previous) as ordered, max(terminal_at) >= max(started_at) as ended from (

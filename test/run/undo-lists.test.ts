@@ -1,6 +1,8 @@
 // The undo list of a run that ended without undoing: it shows what its whole family owes, each entry once, whichever child has it.
+
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { asRunId, type JsonObject, type RunCommand, type RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { listUndo } from "../../src/store/lists/history.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
@@ -39,7 +41,7 @@ const terminate: RunCommand = { type: "terminate", reason: "case 4711", actor: "
 const abandon: RunCommand = { type: "cancel", reason: "enough", compensate: false, actor: "api" };
 
 const undoOf = async (runId: RunId, page = {}): Promise<readonly JsonObject[]> =>
-  (await listUndo(database.sql, runId, { limit: 100, offset: 0, ...page })).items;
+  (await listUndo(database.sql, EVERYTHING, runId, { limit: 100, offset: 0, ...page })).items;
 const stepsOf = async (runId: RunId) => (await undoOf(runId)).map(({ step_id }) => step_id);
 
 interface Member {
@@ -75,7 +77,7 @@ describe("a family that ends without undoing", () => {
     ["a cancel without compensation", abandon, false],
   ] as const)("%s: the root lists what each of its runs owes, once, and names the run", async (_, command, review) => {
     const root = await trip();
-    await half.runtime.command(root, command);
+    await half.runtime.command(root, command, { reach: EVERYTHING });
     const family = await familyOf(root);
     await allEnd(database.sql, [root, ...family.map(({ id }) => id)]);
     const idOf = (found: (member: Member) => boolean) => family.filter(found).map(({ id }) => id);
@@ -102,7 +104,7 @@ describe("a family that ends without undoing", () => {
     const pages = [await undoOf(root, { limit: 4 }), await undoOf(root, { limit: 4, offset: 4 })].flat();
     expect(pages).toEqual(entries);
     expect(await stepsOf(asRunId(ride))).toEqual(["train", "seat"]);
-    expect((await listUndo(database.sql, root, { limit: 2, offset: 0 })).total).toBe(6);
+    expect((await listUndo(database.sql, EVERYTHING, root, { limit: 2, offset: 0 })).total).toBe(6);
     expect(await database.sql`select requires_manual_review as review from runs where id = ${root}`).toEqual([
       { review },
     ]);
@@ -113,10 +115,10 @@ describe("a family that ends without undoing", () => {
 describe("a page of a root's list", () => {
   it("begins behind the entry that the one before it ended with, whichever entries have come in between", async () => {
     const root = await trip();
-    await half.runtime.command(root, terminate);
+    await half.runtime.command(root, terminate, { reach: EVERYTHING });
     await allEnd(database.sql, [root, ...(await familyOf(root)).map(({ id }) => id)]);
     const whole = await undoOf(root);
-    const { next_cursor: cursor, items } = await listUndo(database.sql, root, { limit: 3, offset: 0 });
+    const { next_cursor: cursor, items } = await listUndo(database.sql, EVERYTHING, root, { limit: 3, offset: 0 });
     // One more of the run's own comes before all of its children.
     await database.sql`
       insert into undo (owner_run_id, step_id, entry, action, forward_idempotency_key, state)
@@ -144,17 +146,18 @@ describe("what a child owes", () => {
     const root = await trip();
     expect(await stepsOf(root)).toEqual(["hotel"]);
     const [road] = (await familyOf(root)).filter(({ branch }) => branch === "road");
-    await half.runtime.command(road?.id as RunId, cancel);
+    await half.runtime.command(road?.id as RunId, cancel, { reach: EVERYTHING });
     const seat = half.dispatcher.sent.find(({ call: { action } }) => action === "seat");
     await half.runtime.command(
       seat?.runId as RunId,
       {
         ...{ type: "result", dispatchId: seat?.dispatchId ?? "", actor: "worker:w", result: {} },
       } as RunCommand,
+      { reach: EVERYTHING },
     );
     await allEnd(database.sql, [road?.id as RunId]);
     expect(await stepsOf(root)).toEqual(["hotel"]);
-    await half.runtime.command(root, terminate);
+    await half.runtime.command(root, terminate, { reach: EVERYTHING });
     await allEnd(database.sql, [root]);
     expect((await stepsOf(root)).toSorted()).toEqual(["car", "car", "flight", "hotel"]);
   });
@@ -162,13 +165,13 @@ describe("what a child owes", () => {
   it("is on the list of the root behind its own entries, so that these keep their numbers", async () => {
     const root = await trip();
     const [air] = (await familyOf(root)).filter(({ branch }) => branch === "air");
-    await half.runtime.command(air?.id as RunId, terminate);
+    await half.runtime.command(air?.id as RunId, terminate, { reach: EVERYTHING });
     await allEnd(database.sql, [air?.id as RunId]);
     expect(await undoOf(root)).toMatchObject([
       { ordinal: 1, step_id: "hotel", state: "owed" },
       { ordinal: 2, step_id: "flight", state: "abandoned", child_run_id: air?.id },
     ]);
-    await half.runtime.command(root, terminate);
+    await half.runtime.command(root, terminate, { reach: EVERYTHING });
     await allEnd(database.sql, [root]);
   });
 });

@@ -3,6 +3,7 @@
 // @module-tag both
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Answer, RunCommand } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
@@ -81,8 +82,8 @@ async function race(rival: (taskId: string) => RunCommand): Promise<Raced[]> {
       const taskId = opened.get(runId)?.id ?? "";
       gates.set(runId, new Gate(nth % 2 === 0 ? here : ahead));
       return Promise.all([
-        here.runtime.command(runId, submit(taskId, "ann")),
-        ahead.runtime.command(runId, rival(taskId)),
+        here.runtime.command(runId, submit(taskId, "ann"), { reach: EVERYTHING }),
+        ahead.runtime.command(runId, rival(taskId), { reach: EVERYTHING }),
       ]);
     }),
   );

@@ -1,6 +1,8 @@
 // Versions that a step computes: one that no definition can have is one that there is not.
+
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { readRuns } from "../../src/store/lists/runs.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
@@ -23,7 +25,7 @@ afterEach(() => node.stop());
 
 const end = (runId: RunId) =>
   until(async () => {
-    const view = (await readRuns(database.sql, [runId])).get(runId);
+    const view = (await readRuns(database.sql, EVERYTHING, [runId])).get(runId);
     return view?.terminal ? view.run : undefined;
   });
 

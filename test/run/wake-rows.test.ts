@@ -3,6 +3,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 
 import { type RunId, wakeChange } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { SHARDS } from "../../src/shard/placement.js";
 
@@ -188,7 +189,8 @@ describe("the wake row of a run in progress", () => {
     });
 
     it("brings the dispatch that no other row owes to the new node", async () => {
-      const signalled = (next: Half, runId: RunId) => void next.runtime.command(runId, signal(uuidv7(), "go"));
+      const signalled = (next: Half, runId: RunId) =>
+        void next.runtime.command(runId, signal(uuidv7(), "go"), { reach: EVERYTHING });
       const { next } = await takenOver("charges", signalled);
       await until(() => next.dispatcher.sent.length === 1, { what: "the dispatch on the new node" });
     });

@@ -1,7 +1,7 @@
 // Times that are longer than a timer of the host: with a fake clock, over days. Times of a dispatch on their way to a worker.
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { HeldDispatch } from "../../src/dispatch/push/held-dispatch.js";
-import { executeStep, stepJson } from "../../src/dispatch/step-message.js";
+import { executeStep, noToken, stepJson } from "../../src/dispatch/step-message.js";
 import type { ExecuteStep } from "../../src/sdk/protocol/index.js";
 import { Alarm } from "../../src/sdk/timer.js";
 import { readMessage, readStep } from "../../src/sdk/worker/callback/message.js";
@@ -26,9 +26,9 @@ const dispatchOf = (days: number) => ({
   },
   call: makeCall({ timeoutMs: days * DAY_MS, heartbeatTimeoutMs: days * DAY_MS }),
 });
-const overGrpc = (days: number) => executeStep(dispatchOf(days), days * DAY_MS);
-const overHttp = (days: number) =>
-  readStep(readMessage(stepJson(dispatchOf(days), days * DAY_MS, "http://saga.example"))).step;
+const CALLBACK = { publicUrl: () => "http://saga.example", tokenOf: noToken };
+const overGrpc = (days: number) => executeStep(dispatchOf(days), days * DAY_MS, noToken);
+const overHttp = (days: number) => readStep(readMessage(stepJson(dispatchOf(days), days * DAY_MS, CALLBACK))).step;
 
 /** What the action of a step sees, and the heartbeats of its worker. */
 function executed(step: ExecuteStep): { readonly ctx: ActionContext; readonly beats: number[] } {
@@ -121,7 +121,7 @@ describe("heartbeats", () => {
 describe("the time of an attempt", () => {
   it("is what it is in JSON, and the most that the protocol can say over gRPC", () => {
     const sixty = { timeout_ms: 60 * DAY_MS, heartbeat_timeout_ms: 60 * DAY_MS };
-    expect(JSON.parse(stepJson(dispatchOf(60), 60 * DAY_MS, "http://saga.example"))).toMatchObject(sixty);
+    expect(JSON.parse(stepJson(dispatchOf(60), 60 * DAY_MS, CALLBACK))).toMatchObject(sixty);
     expect(overGrpc(60)).toMatchObject({ timeout_ms: MAX_UINT32, heartbeat_timeout_ms: MAX_UINT32 });
     expect(overGrpc(30)).toMatchObject({ timeout_ms: 30 * DAY_MS, heartbeat_timeout_ms: 30 * DAY_MS });
   });

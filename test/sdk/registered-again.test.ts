@@ -9,9 +9,10 @@ import { createWorker, defineAction } from "../../src/sdk/worker/index.js";
 import { createRabbitMqWorker } from "../../src/sdk/worker/rabbitmq/index.js";
 import { stateOf } from "../../src/store/engine/table-state.js";
 import { Client } from "../faults/client.js";
+import { accessSettings, workerToken } from "../harness/access.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { freePorts } from "../harness/ports.js";
-import { brokerSettings } from "../harness/rabbitmq.js";
+import { brokerSettings, ownQueue } from "../harness/rabbitmq.js";
 import { describeWithRabbitMq } from "../harness/services.js";
 import { until } from "../harness/until.js";
 
@@ -52,7 +53,7 @@ class Service {
     await this.stop();
     const [http, grpc] = this.ports;
     const env = { HTTP_PORT: String(http), GRPC_PORT: String(grpc), LOG_LEVEL: "silent" };
-    const { config } = loadConfig({ ...env, ...(this.amqpUrl && brokerSettings(this.amqpUrl)) });
+    const { config } = loadConfig({ ...env, ...accessSettings(), ...(this.amqpUrl && brokerSettings(this.amqpUrl)) });
     this.node = await startNode({ config, databaseUrl: url, log: silentLog });
   }
 
@@ -75,7 +76,7 @@ class Service {
       defineAction({ name, input: { type: "object" }, output: { type: "object" }, execute: () => ({ name }) }),
     );
     const log = { debug: keep, info: keep, warn: keep, error: keep };
-    return { service: "shop", api: this.api, actions, log, timing: TIMING };
+    return { ...workerToken(), service: "shop", api: this.api, actions, log, timing: TIMING };
   }
 
   async grpcWorker(): Promise<void> {
@@ -124,7 +125,7 @@ describeWithRabbitMq("a worker over RabbitMQ whose service comes back with an em
   it("registers its actions again", () =>
     loses(
       async ({ common }) => {
-        const worker = createRabbitMqWorker({ ...common, url, queue: `again.${process.pid}` });
+        const worker = createRabbitMqWorker({ ...common, url, queue: ownQueue("shop") });
         closers.push(() => worker.stop());
         await worker.start();
       },

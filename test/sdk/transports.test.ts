@@ -1,5 +1,6 @@
 // The same actions over every transport, with the SDK's workers and a real service: what users' code sees does not depend on how its steps
 // come. And what is particular to the workers that the service calls.
+// @access both
 import { randomUUID } from "node:crypto";
 import { type ChannelModel, connect } from "amqplib";
 import fastify, { type FastifyInstance } from "fastify";
@@ -12,9 +13,10 @@ import { createHttpWorker, type HttpWorkerOptions } from "../../src/sdk/worker/h
 import { type ActionContext, ActionError, createWorker, defineAction } from "../../src/sdk/worker/index.js";
 import { createRabbitMqWorker } from "../../src/sdk/worker/rabbitmq/index.js";
 import { Client } from "../faults/client.js";
+import { accessSettings, workerToken } from "../harness/access.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { freePorts } from "../harness/ports.js";
-import { brokerSettings } from "../harness/rabbitmq.js";
+import { brokerSettings, ownQueue } from "../harness/rabbitmq.js";
 import { describeWithRabbitMq } from "../harness/services.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched } from "../run/seen.js";
@@ -31,7 +33,7 @@ let client: Client;
 
 async function startService(amqpUrl?: string): Promise<void> {
   database = await createTestDatabase();
-  const env = { HTTP_PORT: "0", GRPC_PORT: "0", LOG_LEVEL: "silent", SAGA_SIGNING_SECRET: SECRET };
+  const env = { HTTP_PORT: "0", GRPC_PORT: "0", LOG_LEVEL: "silent", SAGA_SIGNING_SECRET: SECRET, ...accessSettings() };
   const { config } = loadConfig({ ...env, ...(amqpUrl && brokerSettings(amqpUrl)) });
   node = await startNode({ config, databaseUrl: database.url, log: silentLog });
   client = new Client(`http://127.0.0.1:${node.httpPort}`);
@@ -83,6 +85,7 @@ interface Running {
 }
 
 const common = (service: string, shop: Shop) => ({
+  ...workerToken(),
   ...{ service, api: client.url, actions: shop.actions, log: silent, timing: TIMING, drainTimeoutMs: 5_000 },
 });
 
@@ -247,15 +250,13 @@ describe("the SDK", () => {
 });
 
 describeWithRabbitMq("the SDK", (url) => {
-  const queue = `saga-test.${randomUUID()}`;
+  const queue = ownQueue("over-rmq");
   let connection: ChannelModel;
   beforeAll(async () => {
     await startService(url);
     connection = await connect(url);
   });
   afterAll(async () => {
-    const channel = await connection.createChannel();
-    for (const name of [queue, `${queue}.dead`]) await channel.deleteQueue(name);
     await connection.close();
     await stopService();
   });

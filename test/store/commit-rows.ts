@@ -77,8 +77,14 @@ export function update(
 }
 
 /** Leaves the run as it is, if it is at `expected`. */
-export function confirmation(runId: RunId, expected: number, share: Share = {}, fence = FENCE): RunCommit {
-  const confirm = [{ id: runId, expected, expected_fence: fence }];
+export function confirmation(
+  runId: RunId,
+  expected: number,
+  share: Share = {},
+  fence = FENCE,
+  within?: string,
+): RunCommit {
+  const confirm = [{ id: runId, expected, expected_fence: fence, within }];
   return { runId, rows: { confirm, ...ownedBy(runId, share) } };
 }
 

@@ -65,6 +65,35 @@ describe("compare and set", () => {
     }
   });
 
+  it.each(["{}", `{${uuidv7()}}`, `{${uuidv7()},${uuidv7()}}`])(
+    "writes no row of a run that is of none of the tenants of its command (%s)",
+    async (within) => {
+      for (const tenant_id of [uuidv7(), undefined]) {
+        const share = creation({}, { tenant_id });
+        const { runId } = share;
+        await commit(share);
+        const before = await rows(runId);
+        // By the plain statement, and, beside a claim, by the general one.
+        for (const more of [{}, { event_claim: [{ event_id: uuidv7() }] }]) {
+          const rowsOfIt = { ...withEverything(runId), ...more };
+          expect(await commit(update(runId, 1, rowsOfIt, { within }))).toEqual(new Set());
+          expect(await commit(confirmation(runId, 1, rowsOfIt, undefined, within))).toEqual(new Set());
+        }
+        expect(await rows(runId)).toEqual(before);
+      }
+    },
+  );
+
+  it("writes the rows of a run that is of one of the tenants of its command", async () => {
+    const tenant_id = uuidv7();
+    const share = creation({}, { tenant_id });
+    await commit(share);
+    const within = `{${uuidv7()},${tenant_id}}`;
+    const confirmed = confirmation(share.runId, 1, { signal: [signal()] }, undefined, within);
+    for (const one of [confirmed, update(share.runId, 1, withEverything(share.runId), { within })])
+      expect(await commit(one)).toEqual(new Set([share.runId]));
+  });
+
   it("lets the others in the batch of a loser win", async () => {
     const [loser, winner] = [await created(), await created()];
     const before = await rows(loser);

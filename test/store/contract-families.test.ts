@@ -3,6 +3,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { asRunId, confirmation, type Rows, type RunCommit, Unit } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { unitHost } from "../../src/run/unit-host.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { cases, firstSeed } from "../harness/long.js";
@@ -28,7 +29,7 @@ function unitOf({ done, commit }: Tried): RunCommit {
   if (!done) return commit;
   const { context, place, command, id, answer, transitions, owed, now } = done;
   const { revision, fence } = place;
-  const based = { context, revision, fence };
+  const based = { context, revision, fence, reach: done.reach ?? EVERYTHING };
   const received = { command, id, inboxId: id, keep: false };
   if (transitions.length === 0)
     return withFences(confirmation({ ...based, received, answer, owed: owed ?? {} }, now, SERVICE), commit.rows);

@@ -47,6 +47,11 @@ async function created(row: Partial<Row<"new_run">> = {}, share: Share = {}): Pr
   return commit.runId;
 }
 
+const [TENANT, OTHER, THIRD] = [uuidv7(), uuidv7(), uuidv7()];
+const OWNED = { tenant_id: TENANT };
+const TENANTS = [OTHER, TENANT].join(",");
+const OTHERS = [OTHER, THIRD].join(",");
+
 const WAITING = { state: "paused", awaited_signal: "go", paused_reason: "signal" };
 /** A run at revision 2 that waits for the signal `go`. */
 async function waiter(row: Partial<Row<"new_run">> = {}, more: Partial<Row<"run_update">> = {}): Promise<RunId> {
@@ -298,6 +303,25 @@ const COMMITS: Readonly<Record<string, readonly [wins: boolean, make: () => Prom
     },
   ],
   "that confirms another token": [false, async () => confirmation(await created(), 1, {}, "8")],
+  "within the tenant of the run": [true, async () => update(await created(OWNED), 1, {}, { within: `{${TENANTS}}` })],
+  "within other tenants": [false, async () => update(await created(OWNED), 1, {}, { within: `{${OTHERS}}` })],
+  "within no tenant": [false, async () => update(await created(OWNED), 1, {}, { within: "{}" })],
+  "within some tenants, of a run of none": [
+    false,
+    async () => update(await created(), 1, {}, { within: `{${TENANTS}}` }),
+  ],
+  "that confirms within the tenant of the run": [
+    true,
+    async () => confirmation(await created(OWNED), 1, { command: [command()] }, undefined, `{${TENANTS}}`),
+  ],
+  "that confirms within other tenants": [
+    false,
+    async () => confirmation(await created(OWNED), 1, { command: [command()] }, undefined, `{${OTHERS}}`),
+  ],
+  "that confirms within some tenants a run of none": [
+    false,
+    async () => confirmation(await created(), 1, { command: [command()] }, undefined, `{${TENANTS}}`),
+  ],
   "of a command that was answered": [
     false,
     async () => {

@@ -33,6 +33,7 @@ import {
   unmatchedSignals,
 } from "../../src/store/engine/family.js";
 import { loadRun, newestOwed } from "../../src/store/engine/load.js";
+import { hashOfKey } from "../../src/store/engine/start-keys.js";
 import type { TestDatabase } from "../harness/database.js";
 
 interface TableReading {
@@ -40,6 +41,8 @@ interface TableReading {
   readonly renamed?: Readonly<Record<string, string>>;
   /** Columns that only one of the two has, or that have the time of Postgres. */
   readonly without?: readonly string[];
+  /** A column that Postgres has as a hash. */
+  readonly hashed?: string;
   /** The column that numbers the rows: only their order is compared. */
   readonly numbered?: string;
   /** A column of the memory store that Postgres has as a time. */
@@ -55,7 +58,7 @@ const TABLES: { readonly [Name in keyof Tables]: TableReading } = {
     without: ["ended_as", "ended_in", "ended_with", "held_as"],
   },
   run_starts: {},
-  start_keys: {},
+  start_keys: { hashed: "key" },
   run_labels: {},
   run_commands: {},
   run_events: {},
@@ -170,7 +173,10 @@ export class BothStores {
 
   private kept(): Dump {
     const dumped = TABLE_NAMES.map((name) => {
-      const rows = [...(this.memory.tables[name] as Iterable<Dumped>)];
+      const { hashed } = TABLES[name];
+      const rows = [...(this.memory.tables[name] as Iterable<Dumped>)].map((row) =>
+        hashed === undefined ? row : { ...row, [hashed]: hashOfKey(String(row[hashed])) },
+      );
       return [name, dumpOf(rows, TABLES[name])] as const;
     });
     return Object.fromEntries(dumped) as unknown as Dump;

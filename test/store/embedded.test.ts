@@ -1,15 +1,29 @@
 // Embedded Postgres, with real processes: found again, taken over after a kill, never shared, stopped in order. All data
 // directories here are private (0700): as root, the server's account cannot enter them.
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import postgres, { type Sql } from "postgres";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { packageRoot } from "../../src/config/package.js";
-import { DataDirInUse } from "../../src/store/embedded/owner-lock.js";
-import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
+import { createLogger } from "../../src/log.js";
+import { findBinaries, serverAccount } from "../../src/store/embedded/binaries.js";
+import { freePort } from "../../src/store/embedded/kept-files.js";
+import { clearLeftover } from "../../src/store/embedded/leftover.js";
+import { DataDirInUse, OwnerLock } from "../../src/store/embedded/owner-lock.js";
+import { type EmbeddedPostgres, startEmbeddedPostgres, UnusableDataDir } from "../../src/store/embedded/postgres.js";
+import { startServer } from "../../src/store/embedded/server.js";
 import { silentLog } from "../harness/database.js";
 import { until } from "../harness/until.js";
 
@@ -120,6 +134,32 @@ describe("embedded Postgres", () => {
     expect(await kept(second.url)).toBe(42);
   });
 
+  it("a start names its directory in the log, and the sessions that a stop ends are no fault", async () => {
+    useInitialised();
+    const lines: { level: string; msg: string; dataDir?: string }[] = [];
+    const log = createLogger({ logLevel: "info" }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+    const server = await startEmbeddedPostgres({ dataDir, log });
+    servers.push(server);
+    await query(server.url, async (sql) => {
+      await sql`select 1`;
+      await server.stop();
+    });
+    expect(lines.map(({ level, msg, dataDir: named }) => [level, msg, named])).toEqual([
+      ["info", "DATABASE_URL is not set: the embedded Postgres is used", realpathSync(dataDir)],
+    ]);
+  });
+
+  it("a directory that cannot be made is an error that names its setting", async () => {
+    const file = join(dataDir, "file");
+    writeFileSync(file, "");
+    const starting = startEmbeddedPostgres({ dataDir: join(file, "data"), log: silentLog });
+    await expect(starting).rejects.toThrow(
+      new UnusableDataDir(
+        `SAGA_DATA_DIR ${join(file, "data")} cannot be used (ENOTDIR): name a folder that the service may write to`,
+      ),
+    );
+  });
+
   it("the server asks for the password, listens on loopback only, and no other user can read the password", async () => {
     useInitialised();
     const { url } = await start();
@@ -168,6 +208,65 @@ describe("embedded Postgres", () => {
     await expect(startEmbeddedPostgres({ dataDir, log: silentLog })).rejects.toThrow(DataDirInUse);
     await keep(url);
     expect(await kept(url)).toBe(42);
+  });
+
+  /** A server that runs without a service, and what a service that starts beside it does first. */
+  async function unowned(onStopping = () => {}) {
+    const home = realpathSync(dataDir);
+    const pgdata = join(home, "postgres");
+    const account = await serverAccount(pgdata);
+    const cluster = { pgdata, account, log: silentLog, binaries: await findBinaries(home, account) };
+    const password = readFileSync(join(home, "postgres-password"), "utf8").trim();
+    const urlAt = (port: number) => `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
+    const server = await startServer(cluster, await freePort(0));
+    servers.push({ url: urlAt(server.port), stop: server.stop });
+    const lines: string[] = [];
+    const write = (line: string) => {
+      lines.push(line);
+      if (line.includes("a service that is gone")) onStopping();
+    };
+    const log = createLogger({ logLevel: "info" }, { write });
+    return { server, lines, url: urlAt(server.port), clear: () => clearLeftover({ home, pgdata, log, urlAt }) };
+  }
+
+  it("a server whose service is about to take it is left to that service", async () => {
+    useInitialised();
+    const { url, clear, lines } = await unowned();
+    const outcome = clear().then(
+      () => "stopped",
+      (error: Error) => error.name,
+    );
+    const asked = () =>
+      query(url, (sql) => sql`select from pg_stat_activity where application_name = 'saga-owner' and query <> ''`);
+    await until(async () => lines.length > 0 || (await asked()).length > 0, {
+      what: "the question of another service",
+    });
+    const owner = new OwnerLock(silentLog, async () => false);
+    const taken = await owner.take(url).catch((error: Error) => error.message);
+    expect([taken, await outcome]).toEqual([true, "DataDirInUse"]);
+    await owner.release();
+  });
+
+  it("while a server that has lost its service is stopped, no other service can take it", {
+    tags: "long",
+  }, async () => {
+    useInitialised();
+    // The server that is told to stop does not do so yet: its sessions go on.
+    const freeze = () => process.kill(postmasterPid()!, "SIGSTOP");
+    const { server, url, clear, lines } = await unowned(freeze);
+    await query(url, async (sql) => {
+      const held = () => sql`select from pg_locks where locktype = 'advisory' and granted`;
+      expect(await held()).toHaveLength(0);
+      const cleared = clear();
+      try {
+        await until(() => lines.length > 0, { what: "the decision to stop the server" });
+        expect(await held()).toHaveLength(1);
+      } finally {
+        process.kill(postmasterPid()!, "SIGCONT");
+      }
+      await cleared;
+    });
+    expect(await server.ended).toContain("code 0");
   });
 
   it("of two services that start at once on a new directory, one wins", { tags: "long" }, async () => {

@@ -1,5 +1,7 @@
 // The success rate of a workflow is that of a plain count, whichever of its minutes are counted, and it reads few rows when they are.
+
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { EVERYTHING } from "../../src/access/index.js";
 import { openDatabase } from "../../src/store/engine/connection.js";
 import { workflowStats } from "../../src/store/lists/definitions.js";
 import { countEnds } from "../../src/store/statistics/end-counts.js";
@@ -45,7 +47,7 @@ const end = (id: string, ago: string, sql = database.sql) =>
 /** In one snapshot, because the day moves on. */
 async function expectRight(): Promise<number> {
   const { success_rate_24h: rate } = await database.sql.begin("isolation level repeatable read", async (sql) => {
-    const stats = await workflowStats(sql as unknown as typeof database.sql, "flow1");
+    const stats = await workflowStats(sql as unknown as typeof database.sql, EVERYTHING, "flow1");
     const [plain] = await sql<{ succeeded: number; failed: number }[]>`
       select count(*) filter (where state = 'succeeded')::int as succeeded, count(*) filter (where state = 'failed')::int as failed
       from runs left join run_starts on run_id = id
@@ -111,9 +113,9 @@ describe("the success rate", () => {
     await countEnds(database.sql);
     await database.sql`analyze runs`;
     // After a few executions, Postgres keeps a generic plan.
-    for (let count = 0; count < 7; count++) await workflowStats(database.sql, "flow1");
+    for (let count = 0; count < 7; count++) await workflowStats(database.sql, EVERYTHING, "flow1");
     const before = await rowsRead();
-    await workflowStats(database.sql, "flow1");
+    await workflowStats(database.sql, EVERYTHING, "flow1");
     // Of three minutes at most, where a minute has one or two runs.
     expect((await rowsRead()) - before).toBeLessThan(200);
   });

@@ -1,7 +1,9 @@
 // The filters of the list of runs: each finds what a plain comparison finds, and its first page reads no more rows when there are more runs.
+
 import type postgres from "postgres";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { asRunId, RUN_STATES, type RunState } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import type { RunFilter } from "../../src/store/lists/matching-runs.js";
 import { listRuns } from "../../src/store/lists/runs.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
@@ -155,10 +157,16 @@ describe("a filter", () => {
     return rows.filter(matches).map(({ id }) => id);
   }
   async function listed(filter: RunFilter): Promise<readonly unknown[]> {
-    const first = await listRuns(database.sql, filter, { limit: 20, offset: 0 }, true);
-    const rest = await listRuns(database.sql, filter, { limit: 20, offset: 0, cursor: first.next_cursor }, true);
+    const first = await listRuns(database.sql, EVERYTHING, filter, { limit: 20, offset: 0 }, true);
+    const rest = await listRuns(
+      database.sql,
+      EVERYTHING,
+      filter,
+      { limit: 20, offset: 0, cursor: first.next_cursor },
+      true,
+    );
     const ids = first.next_cursor === undefined ? first.items : [...first.items, ...rest.items];
-    const skipped = await listRuns(database.sql, filter, { limit: 3, offset: 7 }, true);
+    const skipped = await listRuns(database.sql, EVERYTHING, filter, { limit: 3, offset: 7 }, true);
     return [ids.map(({ id }) => id), skipped.items.map(({ id }) => id), first.total];
   }
   const check = async (filters: readonly RunFilter[]) => {
@@ -185,9 +193,10 @@ describe("the first page of a list by", { tags: "long" }, () => {
   }
   async function readOf(filter: RunFilter): Promise<number> {
     // After a few executions, Postgres keeps a generic plan.
-    for (let count = 0; count < 7; count++) await listRuns(database.sql, filter, { limit: 5, offset: 0 }, true);
+    for (let count = 0; count < 7; count++)
+      await listRuns(database.sql, EVERYTHING, filter, { limit: 5, offset: 0 }, true);
     const before = await rowsRead();
-    await listRuns(database.sql, filter, { limit: 5, offset: 0 }, true);
+    await listRuns(database.sql, EVERYTHING, filter, { limit: 5, offset: 0 }, true);
     return (await rowsRead()) - before;
   }
 
@@ -207,7 +216,7 @@ describe("the first page of a list by", { tags: "long" }, () => {
 
   it("a label that most runs have reads a part of them", async () => {
     const filter = { labels: { kind: "common" } };
-    const { items, total } = await listRuns(database.sql, filter, { limit: 5, offset: 0 }, true);
+    const { items, total } = await listRuns(database.sql, EVERYTHING, filter, { limit: 5, offset: 0 }, true);
     expect([items.length, total]).toEqual([5, 10_000]);
     // Twice, once to choose the way and once for the total.
     expect(await readOf(filter)).toBeLessThan(2 * 10_500);

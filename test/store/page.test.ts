@@ -1,6 +1,8 @@
 // Pages of lists: their totals, and lists that take too long to count.
+
 import { type SQL, sql } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { EVERYTHING } from "../../src/access/index.js";
 import { query } from "../../src/store/engine/query.js";
 import { inRange, type Listing, type PageQuery, readPage } from "../../src/store/lists/page.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
@@ -19,6 +21,7 @@ function numbers(last: number, from: SQL): Listing<{ n: number }, number> {
       .from(sql`generate_series(1, ${last}) as t (n)`);
   return {
     name: "numbers",
+    reach: EVERYTHING,
     key: [{ column: { name: "n" }, kind: "integer" }],
     rows: (range) => inRange(all().$dynamic(), undefined, range),
     matching: { from },

@@ -1,7 +1,9 @@
 // Postgres plans a statement once a session, often while the tables are empty, and keeps the plan. It must still be right when they are full.
 // @module-tag both
+
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RunCommit, RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { countChildren } from "../../src/store/engine/child-counts.js";
@@ -146,7 +148,7 @@ describe.each(LONG ? PLANNED.slice(1) : PLANNED.slice(0, 1))("statements that %s
     await commit(ids);
     for (let count = 0; count < 20; count++) {
       const some = ids.slice(0, 1 + (count % 8)).map(({ runId }) => runId);
-      expect([...(await readRuns(database.sql, some)).keys()].sort()).toEqual(some.sort());
+      expect([...(await readRuns(database.sql, EVERYTHING, some)).keys()].sort()).toEqual(some.sort());
     }
     const [lookup] = await database.sql<{ custom: number }[]>`
       select custom_plans::int as custom from pg_prepared_statements where statement like '%"own_variables"%'`;
@@ -165,7 +167,7 @@ describe("a view of the console", { tags: "short" }, () => {
   let database: TestDatabase;
 
   const VIEWS: Readonly<Record<string, readonly [most: number, read: () => Promise<unknown>]>> = {
-    "a run's children, counted": [2 * CHILDREN, () => countChildren(database.sql, PARENT)],
+    "a run's children, counted": [2 * CHILDREN, () => countChildren(database.sql, EVERYTHING, PARENT)],
     "a run's failed children": [10 * CHILDREN, () => failedChildren()],
     // Each kind of each minute that is counted; each end since; each run that is looked through; and the starts of those that might be dry.
     "a workflow's performance": [2_500 + KINDS * 1_440, () => performance()],
@@ -173,10 +175,11 @@ describe("a view of the console", { tags: "short" }, () => {
     "the backlog": [2 * SHARDS.length + 200, () => readBacklog(database.sql, SHARDS, 100)],
   };
   const performance = (version?: number) =>
-    workflowPerformance(database.sql, { workflowId: "busy", version, hours: 24 }, BOUNDS);
+    workflowPerformance(database.sql, EVERYTHING, { workflowId: "busy", version, hours: 24 }, BOUNDS);
   const failedChildren = () =>
     listRuns(
       database.sql,
+      EVERYTHING,
       { parentRunId: PARENT, parentStepId: "each", states: ["failed"] },
       { limit: 5, offset: 0 },
       false,

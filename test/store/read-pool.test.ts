@@ -1,6 +1,8 @@
 // The reads of clients: bounded, and ended in Postgres with their client or their time.
+
 import type { Sql } from "postgres";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { EVERYTHING } from "../../src/access/index.js";
 import { openDatabase } from "../../src/store/engine/connection.js";
 import { cancelStatement, ReadPool, type ReadSession } from "../../src/store/lists/read-pool.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
@@ -22,7 +24,8 @@ afterAll(async () => {
   await database.drop();
 });
 
-const stays = () => new AbortController().signal;
+const reader = (closed: AbortSignal) => ({ closed, reach: EVERYTHING });
+const stays = () => reader(new AbortController().signal);
 const sleeps = (sql: Sql) => sql`select pg_sleep(60)`;
 const one = async (sql: Sql) => (await sql<{ one: number }[]>`select 1 as one`)[0]?.one;
 
@@ -43,7 +46,7 @@ describe("a read", () => {
   it("ends in Postgres when its client goes away, and the next one has the session", async () => {
     const readPool = new ReadPool({ sessions: [session] });
     const client = new AbortController();
-    const slow = refusal(readPool.run(client.signal, sleeps));
+    const slow = refusal(readPool.run(reader(client.signal), sleeps));
     await until(async () => (await sleeping()) === 1);
     const next = readPool.run(stays(), one);
     client.abort();
@@ -67,10 +70,10 @@ describe("a read", () => {
   it("waits for a session in its order, and leaves the line with its client", async () => {
     const readPool = new ReadPool({ sessions: [session] });
     const [first, gone] = [new AbortController(), new AbortController()];
-    const slow = refusal(readPool.run(first.signal, sleeps));
+    const slow = refusal(readPool.run(reader(first.signal), sleeps));
     const order: string[] = [];
     const [left, ...rest] = ["left", "a", "b", "c"].map((name) =>
-      readPool.run(name === "left" ? gone.signal : stays(), async () => order.push(name)),
+      readPool.run(name === "left" ? reader(gone.signal) : stays(), async () => order.push(name)),
     );
     gone.abort();
     await expect(left).rejects.toMatchObject({ status: 503 });
@@ -83,7 +86,7 @@ describe("a read", () => {
     let refused = 0;
     const readPool = new ReadPool({ sessions: [session], waiting: 2, onRefused: () => refused++ });
     const client = new AbortController();
-    const waiting = [1, 2, 3].map(() => refusal(readPool.run(client.signal, sleeps)));
+    const waiting = [1, 2, 3].map(() => refusal(readPool.run(reader(client.signal), sleeps)));
     const error = await readPool.run(stays(), one).catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ status: 503, message: expect.stringMatching(/^2 reads wait on this node/) });
     expect(refused).toBe(1);
@@ -98,7 +101,7 @@ describe("a read", () => {
       const { sql, close } = openDatabase(database.url, { max: 1, applicationName: name, log: silentLog });
       const readPool = new ReadPool({ sessions: [{ sql, cancel: () => cancelStatement(database.sql, name) }] });
       const client = new AbortController();
-      const slow = refusal(readPool.run(client.signal, sleeps));
+      const slow = refusal(readPool.run(reader(client.signal), sleeps));
       client.abort();
       expect(await slow).toContain("not done");
       await close();
@@ -110,12 +113,12 @@ describe("a read", () => {
     const cancel = () => cancelStatement(database.sql, `${NAME}-2`);
     const readPool = new ReadPool({ sessions: [session, { ...other, cancel }] });
     const client = new AbortController();
-    const slow = [1, 2, 3].map(() => refusal(readPool.run(client.signal, sleeps)));
+    const slow = [1, 2, 3].map(() => refusal(readPool.run(reader(client.signal), sleeps)));
     expect(await Promise.all([1, 2, 3].map(() => readPool.look(stays(), one)))).toEqual([1, 1, 1]);
     client.abort();
     await Promise.all(slow);
     const looker = new AbortController();
-    const looks = [1, 2, 3].map(() => refusal(readPool.look(looker.signal, sleeps)));
+    const looks = [1, 2, 3].map(() => refusal(readPool.look(reader(looker.signal), sleeps)));
     expect(await readPool.run(stays(), one)).toBe(1);
     looker.abort();
     await Promise.all(looks);

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { openDatabase } from "../../src/store/engine/connection.js";
+import { hashedKey } from "../../src/store/engine/start-keys.js";
 import { Pruner } from "../../src/store/upkeep/pruner.js";
 import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
@@ -44,7 +45,7 @@ async function insert({ count, ended, root }: Runs): Promise<readonly string[]> 
      ), starts as (
        insert into run_starts (run_id, inputs, identity, request_hash)
        select id, '{}', json_build_object('idempotencyKey', id), '' from new
-     ), keys as (insert into start_keys (scope, key, run_id) select '/flow', id::text, id from new
+     ), keys as (insert into start_keys (scope, key, run_id) select '/flow', ${hashedKey("id::text")}, id from new
      ), variables as (
        insert into run_variables (run_id, name, value) select id, name, '1' from new, unnest(array['a', 'b']) name
      ), commands as (
@@ -208,6 +209,22 @@ describe("retention", () => {
     await database.sql`delete from outgoing_events`;
     await prune();
     expect(await left("events", "id")).toEqual([]);
+  });
+
+  it("deletes API keys 90 days after they were revoked or have expired, and keeps those that are in use", async () => {
+    const { sql } = database;
+    const ended = (name: string, revoked: string | null, expires: string | null) => sql`
+      insert into api_keys (id, secret_hash, name, roles, created_by, created_at, revoked_at, expires_at)
+      values (${name}, '', ${name}, '[]', 'cli', now() - interval '1 year', now() - ${revoked}::text::interval, now() - ${expires}::text::interval)`;
+    await ended("lives", null, null);
+    await ended("ends", null, "-1 day");
+    await ended("revoked lately", "89 days", null);
+    await ended("expired lately", null, "89 days");
+    await ended("revoked", "91 days", null);
+    await ended("expired", null, "91 days");
+    await ended("revoked before it expires", "91 days", "-1 day");
+    await prune();
+    expect(await left("api_keys", "id")).toEqual(["ends", "expired lately", "lives", "revoked lately"]);
   });
 
   it("deletes recorded answers after a day, and those of a client's key with their run", async () => {

@@ -1,7 +1,9 @@
 // The counts of runs are those of a plain count, whatever of them is kept: after ends on time and late, and deletions.
 // @module-tag both
+
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { asRunId } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { openDatabase } from "../../src/store/engine/connection.js";
 import type { RunFilter } from "../../src/store/lists/matching-runs.js";
 import { countEnds } from "../../src/store/statistics/end-counts.js";
@@ -87,7 +89,7 @@ async function expectRight(): Promise<void> {
       ...item,
       ...(paused_reason !== null && { paused_reason }),
     }));
-    expect([filter, (await countRuns(database.sql, filter)).items]).toEqual([filter, expected]);
+    expect([filter, (await countRuns(database.sql, EVERYTHING, filter)).items]).toEqual([filter, expected]);
   }
 }
 const kept = async () =>
@@ -183,7 +185,7 @@ describe("the counts of runs", () => {
     await insert(20, 300);
     await countEnds(database.sql);
     await deleteRuns(database.sql);
-    expect((await countRuns(database.sql, {})).items).toEqual([]);
+    expect((await countRuns(database.sql, EVERYTHING, {})).items).toEqual([]);
     await countEnds(database.sql);
     expect(await kept()).toBe(0);
     await age();
@@ -218,9 +220,9 @@ describe("the counts of runs", () => {
     await database.sql`vacuum (analyze) runs`;
     for (const filter of [{}, { workflowId: "flow1" }, { workflowId: "flow1", version: 1, states: ["succeeded"] }]) {
       // After a few executions, Postgres keeps a generic plan.
-      for (let nth = 0; nth < 7; nth++) await countRuns(database.sql, filter);
+      for (let nth = 0; nth < 7; nth++) await countRuns(database.sql, EVERYTHING, filter);
       const before = await rowsRead();
-      await countRuns(database.sql, filter);
+      await countRuns(database.sql, EVERYTHING, filter);
       expect((await rowsRead()) - before).toBeLessThan(200);
     }
   });
@@ -231,11 +233,11 @@ describe("a count that would read too many runs", () => {
     await insert(20);
     await insert(20, 300);
     for (const filter of [{}, { q: "key-" }]) {
-      const { items } = await countRuns(database.sql, filter, bounded({}));
+      const { items } = await countRuns(database.sql, EVERYTHING, filter, bounded({}));
       expect(items.length).toBeGreaterThan(0);
       expect(items.every((item) => item.count_is_lower_bound)).toBe(true);
-      const exact = await countRuns(database.sql, filter, { ...bounded({}), exact: true });
-      expect(exact).toEqual(await countRuns(database.sql, filter));
+      const exact = await countRuns(database.sql, EVERYTHING, filter, { ...bounded({}), exact: true });
+      expect(exact).toEqual(await countRuns(database.sql, EVERYTHING, filter));
     }
   });
 
@@ -243,7 +245,7 @@ describe("a count that would read too many runs", () => {
     await insert(20);
     await insert(50, 300);
     await countEnds(database.sql);
-    const { items } = await countRuns(database.sql, {}, bounded({}));
+    const { items } = await countRuns(database.sql, EVERYTHING, {}, bounded({}));
     const ended = items.filter(({ state }) => ["succeeded", "failed", "cancelled"].includes(state));
     expect(ended.reduce((sum, { count }) => sum + count, 0)).toBe(50);
     expect(ended.some((item) => item.count_is_lower_bound)).toBe(false);
@@ -252,7 +254,12 @@ describe("a count that would read too many runs", () => {
 
   it("has a bounded number of kinds", async () => {
     await insert(60, 300);
-    const { items, truncated } = await countRuns(database.sql, {}, { bounds: { matching: 9, beside: 99, items: 3 } });
+    const { items, truncated } = await countRuns(
+      database.sql,
+      EVERYTHING,
+      {},
+      { bounds: { matching: 9, beside: 99, items: 3 } },
+    );
     expect([items.length, truncated]).toEqual([3, true]);
   });
 });

@@ -1,25 +1,31 @@
 // Lookups that share a statement: who is read with whom, and what becomes of them when the statement ends early.
+
 import type { Sql } from "postgres";
 import { describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
+import { EVERYTHING, reachOf } from "../../src/access/index.js";
+import type { Reach } from "../../src/store/lists/reach.js";
+import type { ReadPool } from "../../src/store/lists/read-pool.js";
 import { RunLookups } from "../../src/store/lists/run-lookups.js";
 import type { RunView } from "../../src/store/lists/runs.js";
 import { newRunId } from "../harness/ids.js";
+import { principalOf } from "../harness/verifier.js";
 
-const here = new AbortController().signal;
+const readerOf = (reach: Reach) => ({ closed: new AbortController().signal, reach });
+const here = readerOf(EVERYTHING);
 
 /** Reads whose sessions and statements the test hands out. */
 function held() {
   const sessions: (() => void)[] = [];
-  const statements: { readonly runIds: readonly RunId[]; answer(): void; fail(): void }[] = [];
-  const look = async <T>(_: AbortSignal, read: (sql: Sql) => Promise<T>): Promise<T> => {
+  const statements: { readonly runIds: readonly RunId[]; readonly reach: Reach; answer(): void; fail(): void }[] = [];
+  const look: ReadPool["look"] = async ({ reach }, read) => {
     await new Promise<void>((resolve) => sessions.push(resolve));
-    return read(undefined as unknown as Sql);
+    return read(undefined as unknown as Sql, reach);
   };
-  const readRuns = (_: Sql, runIds: readonly RunId[]) =>
+  const readRuns = (_: Sql, reach: Reach, runIds: readonly RunId[]) =>
     new Promise<ReadonlyMap<RunId, RunView>>((resolve, reject) => {
       const answer = () => resolve(new Map(runIds.map((id) => [id, viewOf(id)])));
-      statements.push({ runIds, answer, fail: () => reject(new Error("cancelled")) });
+      statements.push({ runIds, reach, answer, fail: () => reject(new Error("cancelled")) });
     });
   const session = async () => {
     sessions.shift()?.();
@@ -77,5 +83,22 @@ describe("lookups of runs", () => {
     statements[1]?.answer();
     expect(await staying).toEqual(viewOf(mine));
     expect(statements.map(({ runIds }) => runIds)).toEqual([[other, mine], [mine]]);
+  });
+
+  it("are never read together for two principals, be they of one tenant", async () => {
+    const { lookups, statements, session } = held();
+    const tenantId = "0190a000-0000-7000-8000-00000000000a";
+    const [ann, bob] = ["ann", "bob"].map((name) => reachOf(principalOf(name, { roles: ["viewer"], tenantId })));
+    const ids = [newRunId(), newRunId(), newRunId()] as const;
+    const all = [ann, bob, ann].map((reach, nth) => lookups.run(ids[nth] as RunId, readerOf(reach as Reach)));
+    await session();
+    await session();
+    expect(statements).toMatchObject([
+      { runIds: [ids[0], ids[2]], reach: ann },
+      { runIds: [ids[1]], reach: bob },
+    ]);
+    for (const { answer } of statements) answer();
+    await session();
+    expect(await Promise.all(all)).toEqual(ids.map(viewOf));
   });
 });

@@ -3,6 +3,7 @@ import { chmodSync, chownSync, copyFileSync, mkdtempSync, rmSync, statSync } fro
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it, vi } from "vitest";
+import { loadConfig } from "../../src/config/index.js";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
 import { openSessions } from "../../src/store/engine/session.js";
 import { awaitDatabase } from "../../src/store/migrate/readiness.js";
@@ -111,6 +112,17 @@ describeWithOpenssl("a session over TLS", () => {
     expect(await reached(at("localhost", { sslmode: "require", sslrootcert: other.caFile }))).toMatch(/^UNABLE_TO/);
     expect(await reached(at("localhost", { sslmode: "require" }))).toBe(true);
     expect(await reached(at("localhost", { sslmode: "disable" }))).toBe(false);
+  });
+
+  it("is what PGSSLMODE and PGSSLROOTCERT ask for where the URL has no sslmode", async () => {
+    await certify("DNS:localhost");
+    const taken = (query: Readonly<Record<string, string>>, file: string) => {
+      const env = { DATABASE_URL: at("localhost", query), PGSSLMODE: "verify-full", PGSSLROOTCERT: file };
+      return reached(loadConfig(env).config.databaseUrl ?? "");
+    };
+    expect(await taken({}, authority.caFile)).toBe(true);
+    expect(await taken({}, other.caFile)).toMatch(/^(UNABLE_TO_VERIFY|SELF_SIGNED_CERT_IN_CHAIN)/);
+    expect(await taken({ sslmode: "disable" }, authority.caFile)).toBe(false);
   });
 
   it("stops the start in one sentence where the certificate is of another authority", async () => {

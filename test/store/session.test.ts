@@ -5,7 +5,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { parseDatabaseUrl } from "../../src/config/index.js";
+import { loadConfig, parseDatabaseUrl, printableDatabaseUrl } from "../../src/config/index.js";
 import { openSessions } from "../../src/store/engine/session.js";
 import { awaitDatabase } from "../../src/store/migrate/readiness.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
@@ -145,6 +145,13 @@ describe("a session reaches the database of its URL", () => {
     await sql.end({ timeout: 1 });
     expect(row).toEqual({ zone: "UTC" });
   });
+
+  it("with PGOPTIONS where the URL has no options", async () => {
+    const taken = (url: string) =>
+      reached(loadConfig({ DATABASE_URL: url, PGOPTIONS: "-c geqo=off" }).config.databaseUrl ?? "");
+    expect(await taken(database.url)).toMatchObject({ geqo: "off" });
+    expect(await taken(`${database.url}?options=-c%20geqo%3Don`)).toMatchObject({ geqo: "on" });
+  });
 });
 
 describe("whatever the database sets", () => {
@@ -251,6 +258,7 @@ describe("a start", () => {
     isPrimary = true;
     await waiting;
     expect(lines[0]).toMatch(/the database is read-only|ECONNRESET|CONNECTION_CLOSED/);
+    expect(lines[0]).toContain(`@${hosts},127.0.0.1:${third}/`);
   });
 
   it("waits for a server that is away, and says so again and again", async () => {
@@ -262,7 +270,9 @@ describe("a start", () => {
       ready = true;
     });
     await until(() => lines.length >= 3, { what: "three lines of the log" });
-    expect(lines[0]).toBe('{"reason":"ECONNREFUSED"}');
+    const { reason, database: at } = JSON.parse(lines[0] ?? "");
+    expect({ reason, at }).toEqual({ reason: "ECONNREFUSED", at: printableDatabaseUrl(url) });
+    expect(at).toContain(`@127.0.0.1:${port}/`);
     expect(ready).toBe(false);
     await openDoor({ host: "127.0.0.1", port: port as number });
     await waiting;
@@ -290,7 +300,9 @@ describe("a start", () => {
       const query = new URLSearchParams({ ...files, [parameter]: join(folder, "none.pem") });
       await expect(awaitDatabase(`${database.url}?${query}`, silentLog)).rejects.toMatchObject({
         name: "UnusableDatabase",
-        message: expect.stringMatching(`^The ${parameter} of DATABASE_URL cannot be read: ENOENT`),
+        message: expect.stringMatching(
+          `^The ${parameter} of DATABASE_URL, or PG${parameter.toUpperCase()}, cannot be read: ENOENT`,
+        ),
       });
     },
   );
@@ -308,9 +320,10 @@ describe("a start", () => {
     await until(() => lines.length >= 1, { what: "a line of the log" });
     isOver = true;
     await expect(waiting).rejects.toThrow("The database of DATABASE_URL cannot be used");
-    expect(lines[0]).toBe(
-      '{"reason":"ECONNRESET","remedy":"if the server has no TLS, take sslmode=require out of DATABASE_URL"}',
-    );
+    expect(JSON.parse(lines[0] ?? "")).toMatchObject({
+      reason: "ECONNRESET",
+      remedy: "if the server has no TLS, take sslmode=require out of DATABASE_URL or PGSSLMODE",
+    });
   });
 
   it("stops at a database that is not UTF-8", async () => {

@@ -1,6 +1,8 @@
 // Who gets a slot: the functions of the database and the tickets in the commit statement, on several sessions at once.
+
 import { describe, expect, it } from "vitest";
 import { type Row, type RunCommit, type RunId, type SlotKey, slotTenant } from "../../machines/index.js";
+import { EVERYTHING } from "../../src/access/index.js";
 import { encodeRun, GroupRows } from "../../src/store/engine/commit/encoding.js";
 import { generalStatement } from "../../src/store/engine/commit/general.js";
 import { PlainStatements } from "../../src/store/engine/commit/plain.js";
@@ -151,7 +153,7 @@ describe("granting", () => {
       await halt(two, 1, "concurrency");
       expect(await waitingKeys(store.sql, { ...key, key: key.key.slice(0, -1) }, 1)).toMatchObject([{ due: true }]);
       expect(await told(key)).toEqual([[two, granted()]]);
-      expect(await slotQueue(store.sql, three, 0)).toMatchObject({ ahead: 0 });
+      expect(await slotQueue(store.sql, EVERYTHING, three, 0)).toMatchObject({ ahead: 0 });
       await halt(three, 1, pausedReason);
       await commit(update(two, 2, { ticket_gone: [{ entry: 0 }] }, SUCCEEDED));
       expect(await told(key)).toEqual([]);
@@ -335,7 +337,7 @@ describe("what is known of slots", () => {
     const [one] = [await waiting(key), await waiting(key)];
     await told(key);
     expect(await countSlots(store.sql)).toEqual({ held: 1, waiting: 1, leaked: 0 });
-    expect(await workflowSlots(store.sql, "counted")).toEqual({ held: 1, waiting: 1 });
+    expect(await workflowSlots(store.sql, EVERYTHING, "counted")).toEqual({ held: 1, waiting: 1 });
     await reserveSlot(store.sql, newKey(), 1, newRunId());
     expect(await countSlots(store.sql), "a reservation is no leak").toMatchObject({ leaked: 0 });
     await end(one, []);
@@ -346,8 +348,8 @@ describe("what is known of slots", () => {
     const key = newKey();
     const [one, two, three] = [await waiting(key), await waiting(key), await waiting(key)];
     await told(key);
-    expect(await slotQueue(store.sql, one, 0), "it does not wait").toBeUndefined();
-    expect(await slotQueue(store.sql, two, 0)).toEqual({ ahead: 0, limit: 1, holders: [one] });
-    expect(await slotQueue(store.sql, three, 0)).toEqual({ ahead: 1, limit: 1, holders: [one] });
+    expect(await slotQueue(store.sql, EVERYTHING, one, 0), "it does not wait").toBeUndefined();
+    expect(await slotQueue(store.sql, EVERYTHING, two, 0)).toEqual({ ahead: 0, limit: 1, holders: [one] });
+    expect(await slotQueue(store.sql, EVERYTHING, three, 0)).toEqual({ ahead: 1, limit: 1, holders: [one] });
   });
 });

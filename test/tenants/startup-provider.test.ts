@@ -136,7 +136,13 @@ describe("the provider of startup variables", () => {
         openStartupProvider(
           { ...config, url: to },
           {
-            secrets: { get: () => found, mask: new Mask(), signing: readSigning(undefined), warnings: [] },
+            secrets: {
+              get: () => found,
+              isOf: () => true,
+              mask: new Mask(),
+              signing: readSigning(undefined),
+              warnings: [],
+            },
             ...{ log: silentLog, metrics, now: () => NOW },
           },
         );
@@ -260,7 +266,8 @@ describe("the metrics", () => {
       elapsed += 50;
       held.push(response);
     };
-    await provider({ timeoutMs: 50, onFailure: "open" }).of(TENANT);
+    // Long enough for a busy machine to receive the request before it is cut off.
+    await provider({ timeoutMs: 1_000, onFailure: "open" }).of(TENANT);
     expect(await counted()).toEqual({
       starts: { failed_open: 1 },
       requests: { timeout: 1 },

@@ -12,12 +12,12 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const file = (text: string) => {
+const file = (text: string | Buffer) => {
   const path = join(folder, "settings.json");
   writeFileSync(path, text);
   return path;
 };
-const variablesOf = (text: string) => readTenantSettings({ startupVariablesFile: file(text) });
+const variablesOf = (text: string | Buffer) => readTenantSettings({ startupVariablesFile: file(text) });
 
 describe("settings of tenants", () => {
   it("startup variables of a tenant override those of everyone", () => {
@@ -46,5 +46,14 @@ describe("settings of tenants", () => {
     ["a value that cannot be stored", '{"*": {"a": "\\u0000"}}'],
   ])("%s stops the start, and the error names the file", (_, text) => {
     expect(() => variablesOf(text)).toThrow(/settings\.json/);
+  });
+
+  it("a file that is not JSON says where, and one that is not UTF-8 says so", () => {
+    expect(() => variablesOf('{\n  "*": {},\n}')).toThrow("settings.json: is not JSON: see line 3, column 1");
+    const latin1 = Buffer.from('{"*": {"greeting": "Gr\xfc\xdfe"}}', "latin1");
+    expect(() => variablesOf(latin1)).toThrow("settings.json: is not UTF-8");
+    expect(() => readTenantSettings({ licensesFile: join(folder, "absent") })).toThrow(
+      "absent: cannot be read (ENOENT)",
+    );
   });
 });

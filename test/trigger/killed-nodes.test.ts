@@ -3,6 +3,7 @@
 // @module-tag both
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { Schemas } from "../../machines/index.js";
+import { ANYONE } from "../../src/access/index.js";
 import { overloaded } from "../../src/errors.js";
 import { createMetrics } from "../../src/metrics/index.js";
 import type { RunStarter } from "../../src/run/ports.js";
@@ -126,7 +127,7 @@ async function visit(): Promise<void> {
   await Promise.all(nodes.map((node) => node.live()));
   // On a busy machine the server is still at a statement of a node that was killed, and has its rows locked.
   await until(async () => (await sessionsOfNodes()) === 0, { what: "the end of their sessions" });
-  await database.sql`update trigger_fires set due_at = now() where due_at is not null`;
+  await database.sql`update trigger_fires set due_at = now() - interval '1 s' where due_at is not null`;
   await new Triggers({ ...options(), sql: database.sql, starter: half.starter }).poll();
 }
 
@@ -136,7 +137,7 @@ it("no tick fires twice on nodes that are killed, and none that is due is missed
     PLANS.map(async ({ schedule, window }) => {
       const catchup = window > 0 ? { catchup: "latest", catchup_window_ms: window } : { catchup: "none" };
       const document = { trigger_type: "cron", workflow_id: "nightly", config: { schedule, ...catchup } };
-      return (await registrar.create(document, "api")).id;
+      return (await registrar.create(document, ANYONE)).id;
     }),
   );
   const due: string[] = [];

@@ -1,6 +1,8 @@
 // Triggers on a real store and runtime, with a clock that the test moves: which ticks and events fire, once each, and what is written of it.
+
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type JsonObject, Schemas } from "../../machines/index.js";
+import { ANYONE, EVERYTHING } from "../../src/access/index.js";
 import type { Clock } from "../../src/clock.js";
 import { overloaded } from "../../src/errors.js";
 import { uuidv7 } from "../../src/ids.js";
@@ -59,10 +61,10 @@ const cron = (config: JsonObject = {}, more: JsonObject = {}) => ({
   config: { schedule: "0 * * * *", ...config },
 });
 
-const create = async (document: JsonObject) => (await node().registrar.create(document, "api")).id;
+const create = async (document: JsonObject) => (await node().registrar.create(document, ANYONE)).id;
 
 async function firesOf(id: string) {
-  const { items } = await listFires(database.sql, id, { limit: 100, offset: 0 });
+  const { items } = await listFires(database.sql, EVERYTHING, id, { limit: 100, offset: 0 });
   return items;
 }
 
@@ -113,7 +115,7 @@ describe("a tick", () => {
     const id = await create(cron({}, { enabled: false }));
     now = NOON + 2 * HOUR;
     await node().poll();
-    await node().registrar.change(id, { enabled: true });
+    await node().registrar.change(ANYONE, id, { enabled: true });
     await node().poll();
     expect(await firesOf(id)).toEqual([]);
     expect((await triggerById(database.sql, id))?.nextFireAt).toEqual(new Date(NOON + 3 * HOUR));
@@ -246,10 +248,12 @@ describe("a schedule whose inputs can never fit its workflow", () => {
   it("is refused when it is changed, enabled, or read from a file; it can be disabled", async () => {
     const id = await create(cron({ inputs: { lines: [] } }, { workflow_id: "lines" }));
     const { registrar } = node();
-    await expect(registrar.change(id, { config: cron({ inputs: misfit }).config })).rejects.toMatchObject(refusal);
+    await expect(registrar.change(ANYONE, id, { config: cron({ inputs: misfit }).config })).rejects.toMatchObject(
+      refusal,
+    );
     await database.sql`update triggers set config = ${database.sql.json(cron({ inputs: misfit }).config)} where id = ${id}`;
-    expect((await registrar.change(id, { enabled: false })).enabled).toBe(false);
-    await expect(registrar.change(id, { enabled: true })).rejects.toMatchObject(refusal);
+    expect((await registrar.change(ANYONE, id, { enabled: false })).enabled).toBe(false);
+    await expect(registrar.change(ANYONE, id, { enabled: true })).rejects.toMatchObject(refusal);
     const file = cron({ inputs: misfit }, { workflow_id: "lines" });
     await expect(registrar.seed("lines", file)).rejects.toMatchObject(refusal);
   });
@@ -290,7 +294,7 @@ describe("a node that dies", () => {
     await node({ starter: { start: () => Promise.reject(overloaded("dead")) } }).poll();
     expect(await firesOf(id)).toMatchObject([{ scheduled_at: at(now) }]);
     expect((await firesOf(id))[0]).not.toHaveProperty("resulting_run_id");
-    await database.sql`update trigger_fires set due_at = now() where trigger_id = ${id}`;
+    await database.sql`update trigger_fires set due_at = now() - interval '1 s' where trigger_id = ${id}`;
     await Promise.all([node().poll(), node().poll()]);
     expect((await firesOf(id))[0]).toHaveProperty("resulting_run_id");
     const runs = await database.sql`select id from runs where trigger_id = ${id}`;
@@ -307,7 +311,7 @@ describe("a node that dies", () => {
       },
     };
     await node({ starter: dying }).poll();
-    await database.sql`update trigger_fires set due_at = now() where trigger_id = ${id}`;
+    await database.sql`update trigger_fires set due_at = now() - interval '1 s' where trigger_id = ${id}`;
     await node().poll();
     const runs = await database.sql<{ id: string }[]>`select id from runs where trigger_id = ${id}`;
     expect(await firesOf(id)).toMatchObject([{ resulting_run_id: runs[0]?.id }]);
@@ -321,18 +325,20 @@ describe("a fire by hand", () => {
 
   it("without a key is answered once it is durable: a client that were sent away would fire again", async () => {
     const id = await create(cron());
-    const answer = await node({ starter: shedding }).registrar.fire(id, undefined);
+    const answer = await node({ starter: shedding }).registrar.fire(ANYONE, id, undefined);
     expect(answer).toEqual({ fireId: expect.any(String) });
     expect(await firesOf(id)).toMatchObject([{ id: answer.fireId }]);
-    await database.sql`update trigger_fires set due_at = now() where trigger_id = ${id}`;
+    await database.sql`update trigger_fires set due_at = now() - interval '1 s' where trigger_id = ${id}`;
     await node().poll();
     expect(await runsOf(id)).toHaveLength(1);
   });
 
   it("with a key is 503 until its run is durable, and the next try has the run", async () => {
     const id = await create(cron());
-    await expect(node({ starter: shedding }).registrar.fire(id, undefined, "k")).rejects.toMatchObject({ status: 503 });
-    const { runId } = await node().registrar.fire(id, undefined, "k");
+    await expect(node({ starter: shedding }).registrar.fire(ANYONE, id, undefined, "k")).rejects.toMatchObject({
+      status: 503,
+    });
+    const { runId } = await node().registrar.fire(ANYONE, id, undefined, "k");
     expect(await runsOf(id)).toEqual([{ id: runId }]);
   });
 });
@@ -343,20 +349,20 @@ describe("the creation of a trigger under a key", () => {
     const steps = [{ id: "w", type: "wait_for_signal", signal_name: "go" }];
     await publish(database, "changing", steps);
     await half.catalog.refresh();
-    const first = await node().registrar.create(document, "api", "k1");
+    const first = await node().registrar.create(document, ANYONE, "k1");
     await publish(database, "changing", steps, { version: 2, input_schema: { type: "object", required: ["order"] } });
     await half.catalog.refresh();
-    expect(await node().registrar.create(document, "api", "k1")).toEqual(first);
+    expect(await node().registrar.create(document, ANYONE, "k1")).toEqual(first);
     const other = cron({ schedule: "1 * * * *" }, { workflow_id: "changing" });
-    await expect(node().registrar.create(other, "api", "k1")).rejects.toMatchObject({ status: 409 });
-    await expect(node().registrar.create(document, "api", "k2")).rejects.toMatchObject({ status: 400 });
+    await expect(node().registrar.create(other, ANYONE, "k1")).rejects.toMatchObject({ status: 409 });
+    await expect(node().registrar.create(document, ANYONE, "k2")).rejects.toMatchObject({ status: 400 });
   });
 
   it("has one time: its first tick is the one after its creation", async () => {
     // The clock reaches the tick between two readings.
     const times = [NOON + HOUR - 1, NOON + HOUR];
     const registrar = node({ clock: { now: () => times.shift() ?? NOON + HOUR } }).registrar;
-    const { createdAt, nextFireAt } = await registrar.create(cron(), "api");
+    const { createdAt, nextFireAt } = await registrar.create(cron(), ANYONE);
     expect([createdAt.getTime(), nextFireAt?.getTime()]).toEqual([NOON + HOUR - 1, NOON + HOUR]);
   });
 });
@@ -441,7 +447,7 @@ describe("a licence that is gone", () => {
     await half.catalog.refresh();
     const id = await create(cron({}, { workflow_id: "licensed" }));
     await expect(
-      node({ licensed: false }).registrar.create(cron({}, { workflow_id: "licensed" }), "api"),
+      node({ licensed: false }).registrar.create(cron({}, { workflow_id: "licensed" }), ANYONE),
     ).rejects.toMatchObject({
       status: 403,
     });

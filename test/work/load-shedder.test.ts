@@ -1,6 +1,7 @@
 // The load shedder: the shortages at which a node refuses work, how it recovers, and which work it refuses last.
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
+import { EVERYTHING, plainReach } from "../../src/access/index.js";
 import { SagaError } from "../../src/errors.js";
 import { createMetrics } from "../../src/metrics/index.js";
 import { runProtocol } from "../../src/run/node-messages.js";
@@ -141,7 +142,12 @@ describe("a node that gets commands from other nodes", () => {
     const catalog = { refresh: async () => {} };
     const refreshMembership = async () => {};
     const router = new Router({ nodeId: "here", runtime, placement, refreshMembership, bus, shedder, catalog });
-    const request = runProtocol.ask({ kind: "command", run_id: RUN_ID, command: { type } });
+    const request = runProtocol.ask({
+      kind: "command",
+      run_id: RUN_ID,
+      command: { type },
+      reach: { ...plainReach(EVERYTHING) },
+    });
     const reply = (await router.answer(request!)) as JsonObject;
     return {
       carriedOut,

@@ -36,7 +36,7 @@ export function joinUndoList(draft: Draft, plan: StepPlan, output: Json, entry =
   if (plan.compensation)
     return addUndo(draft, { ...about, ...compensationOf(draft, plan, plan.compensation, output, entry.at) });
   const { unprotected, call } = draft.context;
-  const registered = call && draft.facts.action(call.service, call.action, call.version);
+  const registered = call && draft.facts.action(call.service, call.action, call.version, run.tenantId);
   const review = registered?.compensable ?? false;
   draft.change({ unprotected: { ...unprotected, [plan.id]: review } });
   // A step that owes nothing is in no list: the warning of a rollback names it.
@@ -107,7 +107,7 @@ function pinnedAction(draft: Draft, name: string): string {
 
 export function findAction(draft: Draft, name: string): ActionFact | undefined {
   const parsed = parseActionName(name);
-  return parsed && draft.facts.action(parsed.service, parsed.name, parsed.version);
+  return parsed && draft.facts.action(parsed.service, parsed.name, parsed.version, draft.context.run.tenantId);
 }
 
 /** The state of a run while it undoes. The rollback of a try leaves it running. */

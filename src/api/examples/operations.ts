@@ -22,6 +22,8 @@ const OF_RUN = "/api/v1/sagas/{run_id}";
 const VERSION_1 = { version: 1 };
 
 export const REQUESTS: ByOperation = {
+  "POST /auth/session": { api_key: "saga_…" },
+  "POST /auth/logout": {},
   "POST /api/v1/sagas/start": {
     ...{ workflow_id: "order", inputs: { sku: "lamp", amount: 40 }, business_key: "order-1081" },
     ...{ labels: { region: "eu" }, idempotency_key: "order-1081" },
@@ -51,6 +53,13 @@ export const REQUESTS: ByOperation = {
     idempotency_key: "parcel-77",
   },
   "POST /api/v1/triggers": TRIGGER,
+  "POST /api/v1/api_keys": {
+    name: "shop",
+    roles: ["operator"],
+    tenant_id: "0190a000-0000-7000-8000-0000000000f1",
+    workflows: ["order.*"],
+    expires_at: "2027-11-24T00:00:00Z",
+  },
   "PATCH /api/v1/triggers/{id}": { enabled: false },
   "POST /api/v1/triggers/{id}/fire": {},
   "POST /api/v1/workflows": { ...WORKFLOW, published: true },

@@ -88,11 +88,28 @@ const ofDefinitions = {
   },
 } satisfies Partial<Examples>;
 
+const API_KEY = {
+  ...{ id: "7Kd2mPq9XtB4vLwZ", name: "shop", roles: ["operator"], workflows: ["order.*"] },
+  tenant_id: "0198f29d-51b6-7e3a-8c07-d2f94a1e6b85",
+  ...{ created_at: DAY_BEFORE, created_by: "user:ann", expires_at: "2027-11-24T00:00:00.000Z" },
+};
+
 const ofService = {
   Error: {
     ...{ error: "bad_request", message: "the body is not valid: $.workflow_id is required" },
     details: [{ path: "$.workflow_id", message: "is required" }],
     request_id: "3f0c1d5e-7a42-4b9c-8d16-e05f2c7b9a38",
+  },
+  ApiKey: { ...API_KEY, last_used_at: LATER },
+  NewApiKey: { ...API_KEY, key: `saga_${API_KEY.id}_ThisIsAnExampleAndNoSecretAtAll000000000000` },
+  Principal: {
+    ...{
+      kind: "session",
+      sub: "ann@shop.example",
+      roles: ["operator"],
+      tenant_id: "0190a000-0000-7000-8000-0000000000f1",
+    },
+    expires_at: "2026-11-24T21:32:00.000Z",
   },
   ActionRegistration: { ...ACTION, id: ACTION_ID, service: "shop", deprecated: false, registered_at: DAY_BEFORE },
   ChangedRegistration: { service: "shop", action_name: "charge", version: 1, members: ["default_timeout_ms"] },
@@ -113,7 +130,7 @@ const ofService = {
           heartbeat_at: ENDED_AT,
           alive: true,
         },
-        ...{ shards: 256, record_format: 4, version: "0.6.0" },
+        ...{ access: "off", shards: 256, record_format: 4, version: "0.6.0" },
       },
     ],
     shards: { count: 256, unowned: 0 },

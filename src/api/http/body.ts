@@ -18,7 +18,7 @@ import {
   pathOfPointer,
 } from "../../../machines/index.js";
 import { badRequest, type ErrorDetail, type SagaError, unsupportedMediaType } from "../../errors.js";
-import { parseJson } from "../../json-text.js";
+import { parseJson, placeOf } from "../../json-text.js";
 import type { FairScheduler } from "../../work/fair-scheduler.js";
 import { type SchemaNode, withoutNulls } from "./absent.js";
 import type { Checked } from "./parameters.js";
@@ -115,26 +115,16 @@ function jsonParser(app: FastifyInstance): (request: FastifyRequest, bytes: Buff
   };
 }
 
-/** Fastify says neither which of the two it was nor where. V8 quotes the text in its messages: only the place is taken from them. */
+/** Fastify says neither which of the two it was nor where. */
 function unreadable(text: string): SagaError {
   try {
     parseJson(text);
   } catch (error) {
-    const message = `is not JSON${placeOf(String(error), text)}`;
+    const message = `is not JSON${placeOf(error, text)}`;
     return badRequest(`the body ${message}`, [{ path: "$", message }]);
   }
   const message = "has a member that could reach an object's prototype: __proto__, or constructor with a prototype";
   return badRequest(`the body ${message}`, [{ path: "$", message }]);
-}
-
-function placeOf(error: string, text: string): string {
-  if (/^SyntaxError: Unexpected end of JSON input$/.test(error)) return ": it ends too early";
-  // The engine quotes the text in the middle: only its own words, at both ends, are read.
-  const position = / at position (\d+)(?: \(line \d+ column \d+\))?$/.exec(error)?.[1];
-  const token = /^SyntaxError: Unexpected token '(\P{Surrogate})', /u.exec(error)?.[1];
-  if (position === undefined) return token === undefined ? "" : `: unexpected ${token}`;
-  const before = text.slice(0, Number(position)).split("\n");
-  return `: see line ${before.length}, column ${(before.at(-1) ?? "").length + 1}`;
 }
 
 function refuseUnstorable(body: unknown): void {

@@ -10,9 +10,8 @@ import type { Access } from "../deps.js";
 
 const LOOPBACK: readonly string[] = ["localhost", "127.0.0.0/8", "::1"];
 
-export function refuseOtherSites(app: FastifyInstance, access: Access): void {
+export function refuseOtherSites(app: FastifyInstance, access: Access, sites: Sites): void {
   const isOurName = nameCheck(access);
-  const sites = new Sites(access);
   app.addHook("onRequest", (request, reply, done) => {
     const { host } = request.headers;
     if (host === undefined && request.raw.httpVersion !== "1.0") throw badRequest("the header Host is missing");
@@ -43,7 +42,7 @@ function hostOf(header: string): string | undefined {
 
 const bare = (host: string) => (host.startsWith("[") ? host.slice(1, -1) : host);
 
-class Sites {
+export class Sites {
   private readonly allowed: ReadonlySet<string>;
   private readonly own: string;
 
@@ -62,6 +61,18 @@ class Sites {
     return site === undefined || site === "same-origin" || site === "none" || isLinkToPage(request);
   }
 
+  /** The browser names our own page. One without the header is no browser, or says nothing. */
+  isOwnOrigin(request: FastifyRequest): boolean {
+    const { origin } = request.headers;
+    return origin !== undefined && this.isOwn(origin, request);
+  }
+
+  /** Likewise, or without naming it. */
+  isOwnPage(request: FastifyRequest): boolean {
+    const { origin, "sec-fetch-site": site } = request.headers;
+    return origin === undefined ? site === "same-origin" : this.isOwn(origin, request);
+  }
+
   /**
    * A proxy may end TLS, so over plain HTTP the scheme of an origin tells nothing; behind one that changes `Host` there is the public URL. Over
    * TLS our pages are https, and one that came to the browser without TLS may be anyone's.
@@ -75,9 +86,10 @@ class Sites {
 }
 
 /** A person follows a link. What is shown is out of the reach of the page that has the link; the API has no pages. */
-function isLinkToPage({ method, url, headers }: FastifyRequest): boolean {
+function isLinkToPage({ method, routeOptions, headers }: FastifyRequest): boolean {
   const isLink = headers["sec-fetch-mode"] === "navigate" && headers["sec-fetch-dest"] === "document";
-  return isLink && method === "GET" && !url.startsWith("/api/");
+  // By the route that was matched: the text of a URL may be encoded.
+  return isLink && method === "GET" && !routeOptions.url?.startsWith("/api/");
 }
 
 const CORS = {

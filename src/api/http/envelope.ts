@@ -6,6 +6,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { ConnectionError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { firstCharacters, isLongerThan } from "../../../machines/index.js";
+import { Unauthenticated } from "../../access/index.js";
 import {
   badRequest,
   bodyTooLarge,
@@ -13,7 +14,9 @@ import {
   internal,
   notFound,
   overloaded,
+  RateLimited,
   SagaError,
+  unauthorized,
   unsupportedMediaType,
 } from "../../errors.js";
 import { isStoreAway } from "../../store/engine/failure.js";
@@ -40,12 +43,32 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   const answer = answerTo(error);
   // Nobody gets the answer of a request whose client has gone, and its work was ended for that.
   if (answer.status >= 500 && !reply.raw.destroyed) logFault(error, answer, request);
-  sendAnswer(answer, request, reply);
+  sendAnswer(answer, request, reply, error instanceof Unauthenticated ? error.reason : undefined);
 }
 
+/** Of a request that was refused for its credential: why, for the security log. */
+export interface Refused {
+  readonly status: number;
+  readonly reason: string;
+}
+
+const refused = new WeakMap<FastifyRequest, Refused>();
+
+/** Once the answer of the request is being sent. */
+export const refusalTo = (request: FastifyRequest): Refused | undefined => refused.get(request);
+
 /** Sends the answer without a log line: for refusals that are counted and come by the thousand. */
-export function sendAnswer(answer: SagaError, request: FastifyRequest, reply: FastifyReply): void {
+export function sendAnswer(
+  answer: SagaError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  reason = answer.message,
+): void {
+  const { status, code } = answer;
+  if (status === 401) reply.header("WWW-Authenticate", "Bearer");
+  if (status === 401 || status === 403 || code === "rate_limited") refused.set(request, { status, reason });
   if (answer.status === 503) reply.header("Retry-After", "1");
+  if (answer instanceof RateLimited) reply.header("Retry-After", String(answer.retryAfterSeconds));
   reply.status(answer.status).type("application/json; charset=utf-8").send(envelope(answer, request.id));
 }
 
@@ -116,6 +139,7 @@ const CLIENT_ERRORS: Readonly<Record<string, readonly [string, string]>> = {
 
 function answerTo(error: unknown): SagaError {
   if (error instanceof SagaError) return error;
+  if (error instanceof Unauthenticated) return unauthorized();
   const { code, statusCode } = (error ?? {}) as { code?: unknown; statusCode?: unknown };
   if (isStoreAway(error)) return overloaded("the store cannot answer now; try again");
   if (typeof statusCode !== "number" || statusCode >= 500 || statusCode < 400) {

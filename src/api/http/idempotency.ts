@@ -4,6 +4,7 @@ import { isUtf8 } from "node:buffer";
 import type { FastifyRequest } from "fastify";
 import * as Type from "typebox";
 import { isLongerThan, misfit } from "../../../machines/index.js";
+import { type Principal, reachOf } from "../../access/index.js";
 import { badRequest } from "../../errors.js";
 import { derivedUuid, requestHash, shardOf } from "../../ids.js";
 import type { CommandOptions } from "../../run/ports.js";
@@ -28,8 +29,15 @@ export function idempotencyKey({ headers }: Pick<FastifyRequest, "headers">, mem
   ]);
 }
 
-/** A command to a run, as far as its idempotency key is concerned. */
+/** For an answer with a secret, which a recorded answer would keep. */
+export function refuseKey({ headers }: Pick<FastifyRequest, "headers">): void {
+  if (headers["idempotency-key"] !== undefined)
+    throw badRequest("this route takes no header Idempotency-Key: its answers are not recorded");
+}
+
+/** A command to a run: who sends it, and what its idempotency key is about. */
 export interface KeyedCommand {
+  readonly principal: Principal;
   readonly runId: string;
   /** What it is and what it is sent to: the same key, sent elsewhere, is another command. */
   readonly target: readonly string[];
@@ -37,10 +45,17 @@ export interface KeyedCommand {
   readonly body?: unknown;
 }
 
-/** With a key, the command's id follows from it, and its answer is kept as long as the run. */
-export function commandOptions(key: string | undefined, { runId, target, body }: KeyedCommand): CommandOptions {
-  if (key === undefined) return {};
-  const options = { id: keyedId(key, runId, target), keep: true };
+/**
+ * With a key, the command's id follows from it, and its answer is kept as long as the run. A run is of one tenant, and so is the key: whether the sender
+ * may reach the run is found out before its answers are looked at.
+ */
+export function commandOptions(
+  key: string | undefined,
+  { principal, runId, target, body }: KeyedCommand,
+): CommandOptions {
+  const reach = reachOf(principal);
+  if (key === undefined) return { reach };
+  const options = { reach, id: keyedId(key, runId, target), keep: true };
   return body === undefined ? options : { ...options, requestHash: requestHash(body) };
 }
 

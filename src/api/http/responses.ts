@@ -33,14 +33,14 @@ export const empty = (description: string) => ({ description, type: "null" });
 
 const MEANING: Readonly<Record<number, string>> = {
   400: "Malformed or not valid; `details` names the places.",
-  403: "A browser says that another site asks, and the site is not allowed.",
+  403: "The credential does not allow it, or a browser says that another site asks, which is not allowed.",
   404: "There is no such resource.",
   409: "It conflicts with what is stored.",
   413: "The body is too large.",
   415: "The body is not application/json, or has a Content-Encoding.",
   421: "The header Host names another host.",
   422: "Well formed, but refused by a schema or by its content.",
-  429: "Too many wait for a slot of the run's concurrency key already.",
+  429: "Too many wait for a slot of the run's concurrency key already, or as on every route.",
   426: "The route is a WebSocket.",
   500: "An internal error.",
   501: "The service is composed without what the route needs.",
@@ -49,6 +49,12 @@ const MEANING: Readonly<Record<number, string>> = {
 
 /** What any route may answer: a foreign site or host is refused before a route is looked for. */
 const EVERYWHERE = [403, 421, 500, 503];
+
+/** What any route may answer that is not public, beside those. */
+export const ACCESS_REFUSALS = {
+  401: "The credential is missing or not accepted.",
+  429: "Too many requests with this credential, or too many refused credentials from this address.",
+};
 
 /** The responses of a route: its own, its errors, and those of all routes. */
 export function responses(own: Readonly<Record<number, object>>, ...errors: readonly number[]) {

@@ -4,6 +4,7 @@ import { randomUUID } from "node:crypto";
 import type { ServerOptions } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import type { Socket } from "node:net";
+import { fastifyCookie } from "@fastify/cookie";
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -13,6 +14,8 @@ import Fastify, {
 import type { ServerTls } from "../../config/index.js";
 import type { Metrics } from "../../metrics/index.js";
 import type { ApiDeps } from "../deps.js";
+import { type AccessOptions, authenticate, authorize, logRefusals } from "./access.js";
+import { attributeDocuments } from "./attribution.js";
 import { parseJsonBodies, refuseEncodings } from "./body.js";
 import { refuseOtherSites } from "./browsers.js";
 import { answerClientError, installErrors, MAX_SEGMENT, sendError } from "./envelope.js";
@@ -21,7 +24,7 @@ import { admitRequests, boundConnections } from "./load-shedding.js";
 import { RouteTable, refuseUnknownRoutes } from "./routes.js";
 import { takeTurns } from "./turns.js";
 import { boundUnread, UNREAD } from "./unread.js";
-import { closeRefusedUpgrades, messageClass } from "./upgrades.js";
+import { closeRefusedUpgrades, closeWithCredential, messageClass } from "./upgrades.js";
 import { type Api, validateRequests } from "./validation.js";
 
 /** A whole request, body included, has to arrive within this time. */
@@ -33,17 +36,8 @@ const HANDSHAKE_MS = 10_000;
 /** When the server closes, a connection has this long to send the beginning of its first request: it may be on its way. */
 const FIRST_BYTE_MS = 1_000;
 
-export function createServer({
-  config,
-  tls,
-  log,
-  shedder,
-  scheduler,
-  metrics,
-  ready,
-  bodyStallMs,
-  unread = UNREAD,
-}: ApiDeps): Api {
+export function createServer(deps: ApiDeps, access: AccessOptions): Api {
+  const { config, tls, log, shedder, scheduler, metrics, ready, bodyStallMs, unread = UNREAD } = deps;
   const routes = new RouteTable();
   // A request without `Host` is refused by a hook: Node would answer it without an envelope.
   const http = { IncomingMessage: messageClass((url) => routes.isWebSocket(url)), requireHostHeader: false };
@@ -70,16 +64,23 @@ export function createServer({
   const app = openFastify(options, http, tls);
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   installErrors(app);
+  // Cookies are read where a credential is looked for, and nowhere else.
+  app.register(fastifyCookie, { hook: false });
   boundUnread(app, unread);
   closeRefusedUpgrades(app);
+  if (deps.verifier) closeWithCredential(app, deps.now);
   answerHeaders(app);
-  refuseOtherSites(app, config.access);
+  logRefusals(app, access);
+  refuseOtherSites(app, config.access, access.cookies.sites);
+  authenticate(app, access);
   refuseUnknownRoutes(app, routes);
-  refuseEncodings(app);
+  authorize(app, access);
   admitRequests(app, shedder);
+  refuseEncodings(app);
   boundConnections(app, log);
   parseJsonBodies(app, { bytes: config.limits.bodyBytes, stallMs: bodyStallMs ?? BODY_STALL_MS }, scheduler);
   validateRequests(app);
+  attributeDocuments(app);
   takeTurns(app, scheduler);
   measureRequests(app, metrics);
   closeKeptConnections(app, ready);

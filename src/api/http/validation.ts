@@ -10,6 +10,7 @@ import type {
 } from "fastify";
 import type { Static, TObject, TSchema } from "typebox";
 import { ABSENT, bodyCheck, ignoredFields } from "./body.js";
+import { nameIgnored } from "./ignored.js";
 import { parameterCheck, query } from "./parameters.js";
 
 interface SchemaTypes extends FastifyTypeProvider {
@@ -41,8 +42,7 @@ export function validateRequests(app: FastifyInstance): void {
   });
   app.addHook("preHandler", (request, reply, done) => {
     const schema = request.routeOptions.schema?.body;
-    const ignored = schema ? ignoredFields(schema as TSchema, request.body) : [];
-    if (ignored.length > 0) reply.header("Saga-Ignored-Fields", ignored.join(", "));
+    nameIgnored(reply, schema ? ignoredFields(schema as TSchema, request.body) : []);
     done();
   });
 }

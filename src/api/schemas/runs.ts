@@ -12,6 +12,7 @@ export const RUN_RESOURCES = {
     action: Text,
     filter: Free,
     state: Type.String({ enum: ["running", "done", "stopped"] }),
+    tenant_id: opt(Uuid),
     matched: Type.Integer({ description: "The runs that matched when the job was created." }),
     done: Type.Integer({ description: "Of them, those that did as they were asked." }),
     refused: Int,
@@ -176,6 +177,7 @@ export const RUN_RESOURCES = {
   UserTask: Type.Object({
     id: Uuid,
     run_id: Uuid,
+    tenant_id: opt(Type.String({ format: "uuid", description: "That of its run." })),
     step_id: Text,
     assignee: Text,
     title: opt(Text),

@@ -9,6 +9,7 @@ const ClusterNode = Type.Object({
   started_at: Time,
   heartbeat_at: Time,
   alive: Type.Boolean({ description: "Its heartbeat is not stale." }),
+  access: Type.String({ enum: ["off", "on"], description: "Its access control." }),
   shards: Type.Integer({ description: "The shards that it owns while these nodes are alive." }),
   record_format: Type.Integer({ description: "The newest format of stored runs that it reads." }),
   version: opt(Type.String({ description: "The release. Known of the node that answers only." })),
@@ -16,6 +17,22 @@ const ClusterNode = Type.Object({
     Type.Boolean({ description: "It stops, and takes no more work. Known of the node that answers only." }),
   ),
 });
+
+const API_KEY = {
+  id: Type.String({ description: "The part of the key that is no secret; in the audit log it is `key:<id>`." }),
+  name: Text,
+  roles: Type.Array(Text),
+  tenant_id: opt(Uuid),
+  tenants: opt(Type.Array(Uuid, { description: "The only tenants that a key of the platform serves." })),
+  workflows: opt(Type.Array(Text, { description: "Absent: all." })),
+  services: opt(Type.Array(Text, { description: "Absent: none." })),
+  secrets: opt(Type.Array(Text, { description: "Absent: none." })),
+  created_at: Time,
+  created_by: Text,
+  expires_at: opt(Time),
+  revoked_at: opt(Time),
+  last_used_at: opt(Type.String({ format: "date-time", description: "Written at most once a minute." })),
+};
 
 export const SERVICE_RESOURCES = {
   Error: Type.Object({
@@ -28,6 +45,22 @@ export const SERVICE_RESOURCES = {
       Type.Boolean({ description: "The signal is kept: a later wait takes it, unless the run has ended." }),
     ),
     request_id: Text,
+  }),
+  ApiKey: Type.Object(API_KEY),
+  NewApiKey: Type.Object({ ...API_KEY, key: Type.String({ description: "The credential. It is shown once." }) }),
+  Principal: Type.Object({
+    kind: Type.String({
+      enum: ["user", "key", "worker", "session", "anyone"],
+      description: "`anyone`: there is no access control.",
+    }),
+    sub: Type.String({ description: "The subject of a token, or the id of an API key." }),
+    roles: Type.Array(Text),
+    tenant_id: opt(Uuid),
+    tenants: opt(Type.Array(Uuid, { description: "The only tenants that it serves." })),
+    workflows: opt(Type.Array(Text, { description: "Absent: all." })),
+    services: opt(Type.Array(Text, { description: "Absent: none." })),
+    secrets: opt(Type.Array(Text, { description: "Absent: none." })),
+    expires_at: opt(Time),
   }),
   ActionRegistration: Type.Object({
     id: Uuid,
@@ -62,6 +95,7 @@ export const SERVICE_RESOURCES = {
     actions: Type.Array(Text, { description: "`name` or `name@version`. Empty: every action of the service." }),
     transport: Type.String({ enum: ["grpc", "http", "rmq"] }),
     node_id: Type.String({ description: "The node that it is connected to." }),
+    tenants: opt(Type.Array(Uuid, { description: "Whose runs it serves. Absent: those of all, and of none." })),
     connected_at: Time,
     in_flight: Type.Integer({ description: "Steps that it holds." }),
     max_in_flight: Type.Integer({ description: "Steps that it may hold at once." }),
@@ -74,7 +108,8 @@ export const SERVICE_RESOURCES = {
     detail: opt(Text),
   }),
   Cluster: Type.Object({
-    access: Type.String({ enum: ["off"], description: "Access control. `off`: there is none." }),
+    access: Type.String({ enum: ["off", "on"], description: "Access control. `off`: there is none." }),
+    access_rollout: opt(Type.Boolean({ description: "Nodes of the other mode may run beside this one." })),
     nodes: Type.Array(ClusterNode, {
       description: "Those with a heartbeat within the last ten minutes, the oldest first.",
     }),

@@ -1,8 +1,9 @@
 // The acts of an operator on a run, or on many in a bulk job: what each is called, what it will do, and what it asks for. Whether an act
 // may be done now, the service says; nothing is sent here.
 import type { OperatorActName } from "../../../machines/index.js";
+import type { OperationId } from "../session/needs.js";
 
-export type ActName = OperatorActName | "cancel" | "release" | "rerun" | "signal";
+export type ActName = OperatorActName | "cancel" | "release" | "rerun" | "signal" | "erase";
 
 /** One run, or each run of a bulk job. */
 export type Where = "run" | "bulk";
@@ -20,12 +21,16 @@ export interface Field {
 
 export interface Act {
   readonly name: ActName;
+  /** On one run, it is for those who may do this. */
+  readonly needs: OperationId;
   readonly button: string;
   readonly title: string;
   /** What will happen to the run. */
   readonly words: string;
   readonly fields: readonly Field[];
   readonly isDangerous?: true;
+  /** Nothing brings back what it takes: a person says in a word that it is meant. */
+  readonly isForGood?: true;
 }
 
 const REASON: Field = { name: "reason", label: "Reason", kind: "text", hint: "It is kept in the audit log." };
@@ -36,7 +41,7 @@ const ORDINAL: Field = {
 
 export const ACTS: readonly Act[] = [
   {
-    ...{ name: "retry_step", button: "Retry step", title: "Retry the step" },
+    ...{ name: "retry_step", needs: "retrySagaStep", button: "Retry step", title: "Retry the step" },
     words:
       "The step is evaluated anew, with the variables as corrected here, and a new series of attempts begins at once. It keeps its idempotency key.",
     fields: [
@@ -49,31 +54,31 @@ export const ACTS: readonly Act[] = [
     ],
   },
   {
-    ...{ name: "skip_step", button: "Skip step", title: "Skip the step" },
+    ...{ name: "skip_step", needs: "skipSagaStep", button: "Skip step", title: "Skip the step" },
     words:
       "The step counts as succeeded with this output, and the run goes on. If the run rolls back later, the step is undone like any other.",
     fields: [{ name: "output", label: "Output", kind: "json", hint: "JSON. Empty: null." }],
   },
   {
-    ...{ name: "fail", button: "Let it fail", title: "Let the step fail" },
+    ...{ name: "fail", needs: "failSaga", button: "Let it fail", title: "Let the step fail" },
     words:
       "The error takes its course: to a catch around the step, to the join or foreach of a child, or to a rollback of the run.",
     fields: [REASON],
     isDangerous: true,
   },
   {
-    ...{ name: "compensations/retry", button: "Retry undo", title: "Retry the undo" },
+    ...{ name: "compensations/retry", needs: "retrySagaCompensation", button: "Retry undo", title: "Retry the undo" },
     words: "The undo at which the rollback stands begins anew, with what is registered for its action now.",
     fields: [ORDINAL],
   },
   {
-    ...{ name: "compensations/skip", button: "Skip undo", title: "Skip the undo" },
+    ...{ name: "compensations/skip", needs: "skipSagaCompensation", button: "Skip undo", title: "Skip the undo" },
     words: "The undo counts as failed, the run is marked for a manual review, and the rollback goes on.",
     fields: [ORDINAL],
     isDangerous: true,
   },
   {
-    ...{ name: "signal", button: "Send signal", title: "Send a signal" },
+    ...{ name: "signal", needs: "signalSaga", button: "Send signal", title: "Send a signal" },
     words:
       "The run takes the signal if it waits for it, or one of its branches or items does. Otherwise it is kept for a later wait.",
     fields: [
@@ -82,22 +87,22 @@ export const ACTS: readonly Act[] = [
     ],
   },
   {
-    ...{ name: "pause", button: "Pause", title: "Pause the run" },
+    ...{ name: "pause", needs: "pauseSaga", button: "Pause", title: "Pause the run" },
     words: "The run and its children begin nothing new until they are resumed. What a worker has is not taken from it.",
     fields: [REASON],
   },
   {
-    ...{ name: "resume", button: "Resume", title: "Resume the run" },
+    ...{ name: "resume", needs: "resumeSaga", button: "Resume", title: "Resume the run" },
     words: "The run and its children go on. Signals, submits and timeouts that came meanwhile take effect now.",
     fields: [REASON],
   },
   {
-    ...{ name: "release", button: "Release", title: "Release the run from quarantine" },
+    ...{ name: "release", needs: "releaseSaga", button: "Release", title: "Release the run from quarantine" },
     words: "The run goes on. If it ends another trial process, it comes back to quarantine.",
     fields: [],
   },
   {
-    ...{ name: "migrate", button: "Migrate", title: "Move the run to another version" },
+    ...{ name: "migrate", needs: "migrateSaga", button: "Migrate", title: "Move the run to another version" },
     words: "The run goes on under another published version of its workflow. What has begun goes on as it began.",
     fields: [
       { name: "version", label: "Version", kind: "number", required: true },
@@ -105,7 +110,7 @@ export const ACTS: readonly Act[] = [
     ],
   },
   {
-    ...{ name: "rerun", button: "Run again", title: "Run again" },
+    ...{ name: "rerun", needs: "rerunSaga", button: "Run again", title: "Run again" },
     words:
       "A new run of the same workflow begins, with the inputs that the run was started with unless you change them here.",
     fields: [
@@ -121,13 +126,13 @@ export const ACTS: readonly Act[] = [
     ],
   },
   {
-    ...{ name: "cancel", button: "Cancel", title: "Cancel the run" },
+    ...{ name: "cancel", needs: "cancelSaga", button: "Cancel", title: "Cancel the run" },
     words: "The run undoes its completed steps, the newest first, and then is cancelled.",
     fields: [REASON, { name: "skip_undo", label: "Undo nothing: end at once", kind: "check" }],
     isDangerous: true,
   },
   {
-    ...{ name: "terminate", button: "Terminate", title: "Terminate the run" },
+    ...{ name: "terminate", needs: "terminateSaga", button: "Terminate", title: "Terminate the run" },
     words:
       "The run ends without waiting for anything. What is still owed is not undone, and the run is marked for a manual review.",
     fields: [{ ...REASON, required: true }],
@@ -135,8 +140,30 @@ export const ACTS: readonly Act[] = [
   },
 ];
 
+/** In a bulk job alone: on its page, a run has a dialog for it. */
+const ERASE: Act = {
+  ...{ name: "erase", needs: "eraseSaga", button: "Erase", title: "Erase the run" },
+  words:
+    "The run is erased with its branches, items and sub-sagas, and with everything of them. This cannot be undone. A run that has not ended refuses, and so does a child: it is erased with its root.",
+  fields: [],
+  isDangerous: true,
+  isForGood: true,
+};
+
+const BULK_ACTS: readonly Act[] = [...ACTS, ERASE];
+
+/** Those of a bulk job, for a principal who may do them. */
+export const bulkActsFor = (may: (operation: OperationId) => boolean): readonly Act[] =>
+  BULK_ACTS.filter(({ needs }) => may(needs));
+
+/** Those that are possible, for a principal who may do them. */
+export const actsFor = (
+  isPossible: (name: ActName) => boolean,
+  may: (operation: OperationId) => boolean,
+): readonly Act[] => ACTS.filter(({ name, needs }) => isPossible(name) && may(needs));
+
 /** The title of an act, by the name that the API has for it. */
-export const actTitle = (name: string): string => ACTS.find((act) => act.name === name)?.title ?? name;
+export const actTitle = (name: string): string => BULK_ACTS.find((act) => act.name === name)?.title ?? name;
 
 /** Those that the act asks for at one run, or in a bulk job. */
 export const fieldsOf = ({ fields }: Act, where: Where): readonly Field[] =>

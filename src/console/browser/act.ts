@@ -9,6 +9,10 @@ const RETRY_MS = { base: 250, cap: 5_000 };
 
 /** No answer, or 503: the outcome is unknown, and a repeat with the same key takes effect once. */
 const isUnknown = (error: Error) => !(error instanceof ApiError) || error.status === 503;
+const NOT_TRIED = [401, 429];
+/** Perhaps after a try whose outcome is unknown: who logs in, or waits, and sends it again has the same key. */
+const isGivenAgain = (error: Error) =>
+  isUnknown(error) || (error instanceof ApiError && NOT_TRIED.includes(error.status));
 
 interface ActOptions<Output> {
   /** The first members of the keys of queries that show something else afterwards. */
@@ -29,7 +33,7 @@ export function useAct<Input, Output>(
     retry: (failures, error) => isUnknown(error) && failures < MAX_TRIES,
     retryDelay: (failures) => backoff(failures, RETRY_MS),
     onError: (error) => {
-      if (!isUnknown(error)) keyFor();
+      if (!isGivenAgain(error)) keyFor();
     },
     onSuccess: async (output: Output) => {
       keyFor();

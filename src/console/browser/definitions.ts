@@ -5,15 +5,16 @@ import { stepName } from "../graph/names.js";
 import { get, part } from "./client.js";
 import type { Run, Workflow } from "./resources.js";
 
-type Named = Pick<Run, "workflow_id" | "version" | "inputs" | "variables">;
+type OfVersion = Pick<Run, "workflow_id" | "version">;
+type Named = OfVersion & Pick<Run, "inputs" | "variables">;
 
 export interface DefinitionNames {
   /** Its id while it is not read, or where the run is of a tenant that cannot read it. */
-  readonly workflow: (run: Named) => string;
+  readonly workflow: (run: OfVersion) => string;
   readonly step: (run: Named, id: string) => string;
 }
 
-const keyOf = ({ workflow_id, version }: Named) => `${workflow_id} ${version}`;
+const keyOf = ({ workflow_id, version }: OfVersion) => `${workflow_id} ${version}`;
 
 /** The definition of a run by its version, for one page that needs no other part of it. */
 export const definitionQuery = (id: string, version: number) => ({
@@ -23,7 +24,7 @@ export const definitionQuery = (id: string, version: number) => ({
   staleTime: Number.POSITIVE_INFINITY,
 });
 
-export function useDefinitionNames(runs: readonly Named[]): DefinitionNames {
+export function useDefinitionNames(runs: readonly OfVersion[]): DefinitionNames {
   const distinct = [...new Map(runs.map((run) => [keyOf(run), run])).values()];
   const answers = useQueries({ queries: distinct.map(({ workflow_id: id, version }) => definitionQuery(id, version)) });
   const known = new Map(distinct.map((run, nth) => [keyOf(run), answers[nth]?.data]));

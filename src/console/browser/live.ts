@@ -2,7 +2,7 @@
 // the run stands is a query of the page that shows it.
 import { useEffect, useMemo, useSyncExternalStore } from "react";
 import { backoff } from "../../sdk/backoff.js";
-import { ApiError, get, part, socketUrl } from "./client.js";
+import { get, isRefusal, part, socketUrl } from "./client.js";
 import type { AuditEvent, List } from "./resources.js";
 
 /** More are not kept: a page says that it shows the first ones. */
@@ -139,6 +139,3 @@ class Follower {
     });
   }
 }
-
-/** A 404 stays one; a 503 passes. */
-const isRefusal = (error: unknown): error is ApiError => error instanceof ApiError && error.status < 500;

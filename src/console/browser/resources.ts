@@ -6,6 +6,8 @@ type Of<Name extends keyof typeof RESOURCES> = Static<(typeof RESOURCES)[Name]>;
 
 export type Refusal = Of<"Error">;
 export type Problem = NonNullable<Refusal["details"]>[number];
+/** Who uses the console. */
+export type Principal = Of<"Principal">;
 export type Run = Of<"SagaRun">;
 export type RunState = Run["state"];
 export type AuditEvent = Of<"SagaRunEvent">;
@@ -23,6 +25,9 @@ export type Fire = Of<"TriggerFireRow">;
 export type Action = Of<"ActionRegistration">;
 export type Worker = Of<"Worker">;
 export type Unserved = Of<"UnservedAction">;
+export type ApiKey = Of<"ApiKey">;
+/** With its text, which is shown once. */
+export type NewApiKey = Of<"NewApiKey">;
 export type Cluster = Of<"Cluster">;
 
 export interface List<T> {

@@ -2,6 +2,7 @@
 import { type QueryClient, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams } from "wouter";
 import { actTitle } from "../acts/acts.js";
+import { useMay } from "../browser/access.js";
 import { useAct } from "../browser/act.js";
 import { get, part, post } from "../browser/client.js";
 import type { BulkJob } from "../browser/resources.js";
@@ -51,7 +52,11 @@ const Job = ({ job }: { job: BulkJob }) => (
     <dl>
       <dt>Runs</dt>
       <dd>
-        <Link href={`/runs?bulk_id=${job.bulk_id}`}>Those that it has changed, or started again</Link>
+        {job.action === "erase" ? (
+          "Those that it has erased are gone."
+        ) : (
+          <Link href={`/runs?bulk_id=${job.bulk_id}`}>Those that it has changed, or started again</Link>
+        )}
       </dd>
       <dt>Filter</dt>
       <dd>
@@ -89,16 +94,17 @@ function useChange(id: string) {
 
 function Acts({ job: { bulk_id: id, state } }: { job: BulkJob }) {
   const change = useChange(id);
+  const may = useMay();
   return (
     <>
       {change.error && <Refused error={change.error} />}
       <div className="row">
-        {state === "running" && (
+        {state === "running" && may("stopBulkJob") && (
           <button type="button" className="danger" disabled={change.isPending} onClick={() => change.mutate("stop")}>
             Stop the job
           </button>
         )}
-        {state === "stopped" && (
+        {state === "stopped" && may("resumeBulkJob") && (
           <button type="button" disabled={change.isPending} onClick={() => change.mutate("resume")}>
             Resume the job
           </button>

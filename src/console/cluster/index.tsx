@@ -61,22 +61,30 @@ function Backlog({ of }: { of: Cluster["backlog"] }) {
       <ul className="figures">
         <Figure
           value={wakes_due}
-          name="runs to wake"
+          one="run to wake"
+          many="runs to wake"
           more={oldest !== undefined ? `the oldest for ${duration(oldest)}` : undefined}
         />
-        <Figure value={inbox} name="commands from run to run" />
-        <Figure value={outbox} name="dispatches and posts to deliver" />
-        <Figure value={waiting} name="calls that wait for a worker" />
+        <Figure value={inbox} one="command from run to run" many="commands from run to run" />
+        <Figure value={outbox} one="dispatch or post to deliver" many="dispatches and posts to deliver" />
+        <Figure value={waiting} one="call that waits for a worker" many="calls that wait for a worker" />
       </ul>
       {of.count_is_lower_bound && <p className="quiet">A number of 10,000 means that there are more.</p>}
     </section>
   );
 }
 
-function Figure({ value, name, more }: { value: number; name: string; more?: string | undefined }) {
+interface FigureProps {
+  readonly value: number;
+  readonly one: string;
+  readonly many: string;
+  readonly more?: string | undefined;
+}
+
+function Figure({ value, one, many, more }: FigureProps) {
   return (
     <li>
-      <strong>{value.toLocaleString()}</strong> {name}
+      <strong>{value.toLocaleString()}</strong> {value === 1 ? one : many}
       {more !== undefined && <span className="quiet">, {more}</span>}
     </li>
   );

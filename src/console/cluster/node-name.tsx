@@ -1,6 +1,7 @@
 // A node as its log lines name it: the host and the process, with the id. What else is known of it is on the page of the cluster.
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
+import { useMay } from "../browser/access.js";
 import { get } from "../browser/client.js";
 import type { Cluster } from "../browser/resources.js";
 
@@ -33,10 +34,12 @@ const EVERY_MS = 10_000;
 
 /** For a page that is about something else. */
 export function useKnownNodes(): KnownNodes {
+  const may = useMay();
   const { data } = useQuery({
     queryKey: ["cluster"],
     queryFn: ({ signal }) => get<Cluster>("/cluster", { signal }),
     refetchInterval: EVERY_MS,
+    enabled: may("getCluster"),
   });
   return useMemo(() => nodesById(data?.nodes ?? []), [data]);
 }

@@ -43,6 +43,16 @@ export const wordOf = ({ tone, word = TONE_WORDS[tone] }: Look): string => word;
 
 export const MAX_LINES = 2;
 
+/** Characters below the name of a step. */
+const MAX_KIND_LINE = 30;
+
+/** How the step stands, and of which type it is: where both have no room, how it stands. */
+export function kindLine({ type }: Pick<GraphNode, "type">, look: Look | undefined): string {
+  const word = look ? wordOf(look) : "";
+  const both = [word, type].filter(Boolean).join(" · ");
+  return both.length > MAX_KIND_LINE && word !== "" ? word : both;
+}
+
 /** What a screen reader says besides what is drawn. */
 export function unseen({ id, name, compensation }: GraphNode, { lines = [] }: Partial<Look> = {}): string {
   const parts = [

@@ -4,7 +4,7 @@ import { type FocusEvent, memo } from "react";
 import type { GraphNode } from "./chart.js";
 import type { DrawnNode } from "./drawn.js";
 import { MAX_LINE } from "./layout.js";
-import { type Look, MAX_LINES, unseen, wordOf } from "./look.js";
+import { kindLine, type Look, MAX_LINES, unseen, wordOf } from "./look.js";
 
 type Props = NodeProps<DrawnNode>;
 
@@ -25,7 +25,7 @@ export const StepNode = memo(({ id, data }: Props) => {
         onFocus={show}
       >
         <span className={node.name.length > MAX_LINE ? "node-name long" : "node-name"}>{node.name}</span>
-        <span className="node-type">{[look && wordOf(look), node.type].filter(Boolean).join(" · ")}</span>
+        <span className="node-type">{kindLine(node, look)}</span>
         <Lines look={look} />
         {look?.badge !== undefined && <span className="node-badge">{look.badge}</span>}
         {node.compensation !== undefined && <span className="node-undo" aria-hidden="true" />}
@@ -36,8 +36,8 @@ export const StepNode = memo(({ id, data }: Props) => {
 });
 
 /** What a box may cut: the whole name, the id, and all that it says. */
-function tipOf({ id, name, about }: GraphNode, look: Look | undefined): string {
-  const said = look && [wordOf(look), ...(look.lines ?? [])].filter((line) => line !== "").join(" · ");
+function tipOf({ id, name, type, about }: GraphNode, look: Look | undefined): string {
+  const said = look && [wordOf(look), type, ...(look.lines ?? [])].filter((line) => line !== "").join(" · ");
   return [name === id ? id : `${name} (${id})`, about, said].filter(Boolean).join("\n");
 }
 

@@ -5,14 +5,16 @@ import getDefaultRegistry from "@rjsf/core/lib/getDefaultRegistry.js";
 import type {
   BaseInputTemplateProps,
   FieldErrorProps,
+  FieldTemplateProps,
   IconButtonProps,
   MultiSchemaFieldTemplateProps,
+  TitleFieldProps,
 } from "@rjsf/utils";
 import { errorId } from "@rjsf/utils";
 import { useId, useMemo } from "react";
 import { misfitsAt } from "./form-problems.js";
 import { type DrawnProps, Submit, submitted } from "./form-submit.js";
-import { treeOf, validatorOf } from "./form-validator.js";
+import { complete, treeOf, validatorOf } from "./form-validator.js";
 
 /** A member that nobody filled in stays absent. */
 const DEFAULTS = { emptyObjectFields: "skipEmptyDefaults", arrayMinItems: { populate: "requiredOnly" } } as const;
@@ -37,18 +39,33 @@ export default function DrawnForm(props: DrawnProps) {
       onChange={({ formData }) => onChange(formData)}
       // The library would write what does not fit to the browser's log.
       onError={() => undefined}
-      onSubmit={({ formData }, event) => submitted(props, event, formData)}
+      onSubmit={({ formData }, event) => submitted(props, event, complete(schema, formData))}
     >
       <Submit {...props} />
     </Form>
   );
 }
 
-const Input = getDefaultRegistry<unknown>().templates.BaseInputTemplate;
+const {
+  BaseInputTemplate: Input,
+  FieldTemplate: Field,
+  TitleFieldTemplate: Title,
+} = getDefaultRegistry<unknown>().templates;
 
 const MarkedInput = (props: BaseInputTemplateProps<unknown>) => (
   <Input {...props} aria-invalid={(props.rawErrors?.length ?? 0) > 0 || undefined} />
 );
+
+/** "Stays 1": the library says "Stays-1". */
+function titleOf(id: string, title: string): string {
+  const [, index] = /_(\d+)(?:__title)?$/.exec(id) ?? [];
+  const suffix = `-${Number(index) + 1}`;
+  return title.endsWith(suffix) ? `${title.slice(0, -suffix.length)} ${suffix.slice(1)}` : title;
+}
+
+const NamedField = (props: FieldTemplateProps<unknown>) => <Field {...props} label={titleOf(props.id, props.label)} />;
+
+const NamedTitle = (props: TitleFieldProps<unknown>) => <Title {...props} title={titleOf(props.id, props.title)} />;
 
 function Misfits({ errors = [], fieldPathId }: FieldErrorProps<unknown>) {
   if (errors.length === 0) return null;
@@ -81,6 +98,8 @@ const button = (text: string) =>
 const TEMPLATES = {
   BaseInputTemplate: MarkedInput,
   FieldErrorTemplate: Misfits,
+  FieldTemplate: NamedField,
+  TitleFieldTemplate: NamedTitle,
   MultiSchemaFieldTemplate: Alternatives,
   ButtonTemplates: {
     AddButton: button("Add"),

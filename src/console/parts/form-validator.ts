@@ -1,7 +1,8 @@
-// Checks the value of a form against its JSON Schema, as the service does and by the same code, and says where it does not fit. It draws
-// nothing.
+// Checks the value of a form against its JSON Schema, as the service does and by the same code, and says where it does not fit; and what a form
+// means that nobody has filled in. It draws nothing.
 import {
   ErrorSchemaBuilder,
+  findSchemaDefinition,
   type RJSFSchema,
   type RJSFValidationError,
   type ValidationData,
@@ -12,6 +13,7 @@ import { type CheckOptions, Schemas } from "../../../machines/schema/schemas.js"
 import type { Json, JsonObject } from "../../../machines/values/json.js";
 import { type FieldPath, fieldPathOf } from "../../../machines/values/json-path.js";
 import { misfitWords } from "./form-words.js";
+import { isObject } from "./json-text.js";
 
 export interface Misfit {
   readonly place: FieldPath;
@@ -43,12 +45,49 @@ function withDefinitions(schema: object, root: RJSFSchema): JsonObject {
 /** The value as the service will read it: a member without a value is absent. */
 const plain = (value: unknown): Json => (value === undefined ? {} : JSON.parse(JSON.stringify(value)));
 
-/** The alternative that fits best counts: what the others lack is not what the person meant. */
+/** The alternatives that fit best count: what the others lack is not what the person meant. The form shows the fields of one of them. */
 function causes(found: readonly Found[]): Found[] {
   return found.flatMap((misfit) => {
-    const [best] = [...(misfit.alternatives ?? [])].sort((a, b) => a.length - b.length);
-    return best && best.length > 0 ? causes(best) : [misfit];
+    const { alternatives = [] } = misfit;
+    const fewest = Math.min(...alternatives.map(({ length }) => length));
+    const best = alternatives.filter(({ length }) => length === fewest && length > 0);
+    return best.length > 0 ? best.flatMap(causes) : [misfit];
   });
+}
+
+/** Schemas may contain themselves. */
+const MAX_DEPTH = 20;
+
+/** The value with its required groups and lists: one that nobody filled in is empty, which a person can say in no other way. */
+export function complete(schema: RJSFSchema, value: unknown, root = schema, depth = 0): unknown {
+  if (depth === MAX_DEPTH) return value;
+  const { properties = {}, required = [], items } = resolved(schema, root);
+  const within = (part: unknown, given: unknown) => complete(part as RJSFSchema, given, root, depth + 1);
+  if (Array.isArray(value)) return value.map((item) => (isObject(items) ? within(items, item) : item));
+  if (!isObject(value)) return value;
+  const members: Record<string, unknown> = { ...value };
+  for (const [name, part] of Object.entries(properties)) {
+    const own = Object.hasOwn(value, name) ? value[name] : undefined;
+    const given = own === undefined && required.includes(name) ? emptyOf(part, root) : own;
+    if (given !== undefined) members[name] = within(part, given);
+  }
+  return members;
+}
+
+/** Undefined: the schema is for neither groups nor lists alone. */
+function emptyOf(part: unknown, root: RJSFSchema): object | undefined {
+  const { type, oneOf, anyOf } = resolved(part, root);
+  if (type === "array") return [];
+  if (isGroup(resolved(part, root))) return {};
+  const alternatives = oneOf ?? anyOf ?? [];
+  return alternatives.length > 0 && alternatives.every((one) => isGroup(resolved(one, root))) ? {} : undefined;
+}
+
+const isGroup = ({ type, properties }: RJSFSchema) => type === "object" || (type === undefined && !!properties);
+
+function resolved(part: unknown, root: RJSFSchema): RJSFSchema {
+  if (!isObject(part)) return {};
+  return typeof part.$ref === "string" ? findSchemaDefinition(part.$ref, root) : (part as RJSFSchema);
 }
 
 /** A missing member is shown at its own field. An item that was added, and not filled in, is null. */
@@ -76,7 +115,8 @@ export type Judge = (value: unknown) => readonly Misfit[];
 /** The validator of a form. Without a judge, its schema judges the value. */
 export const validatorOf = (judge?: Judge): ValidatorType<unknown> => ({
   validateFormData(value, schema): ValidationData<unknown> {
-    const found = judge?.(value) ?? misfits(schema, value);
+    const whole = complete(schema, value);
+    const found = judge?.(whole) ?? misfits(schema, whole);
     return { errors: found.map(errorOf), errorSchema: treeOf(found) };
   },
   /** The form asks which alternative a value is of. A schema that cannot be read fits nothing. */

@@ -1,5 +1,6 @@
 // What a page says when there is nothing to show: it loads, it was refused, it failed.
 import { Component, type ReactNode } from "react";
+import { Link } from "wouter";
 import { ApiError } from "../browser/client.js";
 import { Sentence } from "./sentence.js";
 
@@ -35,9 +36,21 @@ interface Asked<T> {
 }
 
 /** The answer of a query as children, or a note while there is none. */
-export function Answer<T>({ of, children }: { of: Asked<T>; children: (data: T) => ReactNode }) {
+/** `all`: the list that leads on, named as its address is, where there is no such thing. */
+export function Answer<T>({ of, all, children }: { of: Asked<T>; all?: string; children: (data: T) => ReactNode }) {
   if (of.data !== undefined) return children(of.data);
-  return of.error ? <Refused error={of.error} /> : <Loading />;
+  if (!of.error) return <Loading />;
+  const isUnknown = of.error instanceof ApiError && of.error.status === 404;
+  return (
+    <>
+      <Refused error={of.error} />
+      {isUnknown && all && (
+        <p>
+          <Link href={`/${all}`}>All {all}</Link>
+        </p>
+      )}
+    </>
+  );
 }
 
 /** After an upgrade of the service, the files of an open page are gone: loading it anew helps. */

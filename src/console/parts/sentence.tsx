@@ -1,7 +1,7 @@
 // A sentence of the service as a page shows it: its moments in the zone of the page, the runs that it names as links, and the steps by the names
 // that the page has for them.
 import { Fragment } from "react";
-import { Link } from "wouter";
+import { Link, useLocation } from "wouter";
 import { inZone } from "./clock.js";
 
 /** A worker may have such an id, too. */
@@ -16,14 +16,17 @@ const named = (text: string, names: ReadonlyMap<string, string> | undefined): st
     return name === id ? whole : `the step “${name}”`;
   });
 
-/** `names`: of the steps that the sentence may name. */
+/** `names`: of the steps that the sentence may name. A run whose page this is has no link. */
 export function Sentence({ text, names }: { text: string; names?: ReadonlyMap<string, string> | undefined }) {
+  const [location] = useLocation();
   const parts = named(inZone(text), names).split(RUN_ID);
   return (
     <>
       {parts.map((part, nth) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: a part is nothing but its place
-        <Fragment key={nth}>{nth % 2 === 1 ? <Link href={`/runs/${part}`}>{part}</Link> : part}</Fragment>
+        <Fragment key={nth}>
+          {nth % 2 === 1 && location !== `/runs/${part}` ? <Link href={`/runs/${part}`}>{part}</Link> : part}
+        </Fragment>
       ))}
     </>
   );

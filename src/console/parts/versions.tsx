@@ -1,6 +1,7 @@
 // The versions of a workflow or a rule as a table, with what publishes one and withdraws it. The documents themselves are on their pages.
 import type { ReactNode } from "react";
 import { Link } from "wouter";
+import { useMay } from "../browser/access.js";
 import { useHref } from "../browser/address.js";
 import type { List } from "../browser/resources.js";
 import { type Collection, type Publishing, usePublishing, useVersions, type Versioned } from "../browser/versions.js";
@@ -71,8 +72,14 @@ function Table({ page, ...rest }: TableProps) {
   );
 }
 
-function Row({ item, shown, more, isBusy, publish }: Omit<TableProps, "page"> & { item: Versioned }) {
+const PUBLISHING = {
+  workflows: { publish: "publishWorkflow", withdraw: "unpublishWorkflow" },
+  rules: { publish: "publishRule", withdraw: "unpublishRule" },
+} as const;
+
+function Row({ collection, item, shown, more, isBusy, publish }: Omit<TableProps, "page"> & { item: Versioned }) {
   const { version, published } = item;
+  const may = useMay();
   return (
     <tr>
       <td>
@@ -86,10 +93,12 @@ function Row({ item, shown, more, isBusy, publish }: Omit<TableProps, "page"> & 
       </td>
       <td>{item.created_by ?? <span className="quiet">–</span>}</td>
       <td className="acts">
-        <button type="button" disabled={isBusy} onClick={() => publish({ version, published: !published })}>
-          {published ? "Unpublish" : "Publish"}
-          <span className="hidden"> version {version}</span>
-        </button>
+        {may(PUBLISHING[collection][published ? "withdraw" : "publish"]) && (
+          <button type="button" disabled={isBusy} onClick={() => publish({ version, published: !published })}>
+            {published ? "Unpublish" : "Publish"}
+            <span className="hidden"> version {version}</span>
+          </button>
+        )}
         {more?.(version)}
       </td>
     </tr>

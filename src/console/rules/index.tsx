@@ -7,6 +7,7 @@ import { useTitle } from "../browser/title.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
 import { Scroll } from "../parts/scroll.js";
+import { Tenant, useSeesTenants } from "../parts/tenants.js";
 import { When } from "../parts/values.js";
 import { Published } from "../parts/versions.js";
 
@@ -39,6 +40,8 @@ const Nothing = () => (
 );
 
 function Table({ rules }: { rules: readonly Rule[] }) {
+  // A definition may be for one tenant only. Whose its name is, the API does not say.
+  const seesTenants = useSeesTenants(rules) && rules.some(({ tenant_id }) => typeof tenant_id === "string");
   return (
     <Scroll label="Rules">
       <table>
@@ -46,6 +49,7 @@ function Table({ rules }: { rules: readonly Rule[] }) {
           <tr>
             <th scope="col">Rule</th>
             <th scope="col">Id</th>
+            {seesTenants && <th scope="col">For tenant</th>}
             <th scope="col">Version</th>
             <th scope="col">Rows</th>
             <th scope="col">Stored</th>
@@ -53,7 +57,7 @@ function Table({ rules }: { rules: readonly Rule[] }) {
         </thead>
         <tbody>
           {rules.map((rule) => (
-            <Row key={rule.rule_id} rule={rule} />
+            <Row key={rule.rule_id} {...{ rule, seesTenants }} />
           ))}
         </tbody>
       </table>
@@ -61,7 +65,8 @@ function Table({ rules }: { rules: readonly Rule[] }) {
   );
 }
 
-function Row({ rule: { rule_id: id, name, version, published, spec, created_at: at } }: { rule: Rule }) {
+function Row({ rule, seesTenants }: { rule: Rule; seesTenants: boolean }) {
+  const { rule_id: id, tenant_id: tenant, name, version, published, spec, created_at: at } = rule;
   return (
     <tr>
       <td>
@@ -70,6 +75,11 @@ function Row({ rule: { rule_id: id, name, version, published, spec, created_at: 
       <td>
         <code>{id}</code>
       </td>
+      {seesTenants && (
+        <td>
+          <Tenant id={tenant} />
+        </td>
+      )}
       <td>
         {version} <Published is={published} />
       </td>

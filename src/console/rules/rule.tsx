@@ -1,6 +1,7 @@
 // A rule: its decision table, its versions, and a trial of it whose hit row is lit. The service evaluates; this page draws.
 import { useState } from "react";
 import { useParams } from "wouter";
+import { useMay } from "../browser/access.js";
 import { numberIn, useAddress } from "../browser/address.js";
 import type { Rule } from "../browser/resources.js";
 import { useTitle } from "../browser/title.js";
@@ -17,11 +18,16 @@ export default function Page() {
   const version = numberIn(useAddress()[0], "version");
   const rule = useDocument<Rule>("rules", id, version);
   useTitle(rule.data?.name ?? id, "Rule");
-  return <Answer of={rule}>{(rule) => <Shown key={rule.id} rule={rule} />}</Answer>;
+  return (
+    <Answer of={rule} all="rules">
+      {(rule) => <Shown key={rule.id} rule={rule} />}
+    </Answer>
+  );
 }
 
 function Shown({ rule }: { rule: Rule }) {
   const [evaluated, setEvaluated] = useState<Evaluated>();
+  const may = useMay();
   return (
     <>
       <h1>{rule.name}</h1>
@@ -34,7 +40,7 @@ function Shown({ rule }: { rule: Rule }) {
           <h2 id="table">Decision table</h2>
           <DecisionTable spec={rule.spec} evaluated={evaluated} />
         </section>
-        <Trial rule={rule} evaluated={evaluated} onEvaluated={setEvaluated} />
+        {may("evaluateRule") && <Trial rule={rule} evaluated={evaluated} onEvaluated={setEvaluated} />}
       </div>
       <h2>Versions</h2>
       <Versions collection="rules" id={rule.rule_id} shown={rule.version} />

@@ -19,9 +19,12 @@ interface Acted {
   readonly already_terminal?: boolean;
 }
 
+/** Signals of this name come from submits of tasks. The API refuses them. */
+const RESERVED = "user_task.";
+
 /** What is known already: the signal that is awaited, and nothing else, so that nothing is sent by accident. */
-const initialTexts = ({ name }: Act, { awaited_signal }: Run): Texts =>
-  name === "signal" && awaited_signal !== undefined ? { signal_name: awaited_signal } : {};
+const initialTexts = ({ name }: Act, { awaited_signal: awaited = RESERVED }: Run): Texts =>
+  name === "signal" && !awaited.startsWith(RESERVED) ? { signal_name: awaited } : {};
 
 interface Props {
   readonly run: Run;
@@ -40,6 +43,8 @@ function SentDialog({ run, act, onClose }: Props) {
   const all = fieldsOf(act, "run");
   const fields = act.name === "migrate" ? all.filter(({ name }) => name !== "version") : all;
   const { values, faults } = valuesOf(all, texts);
+  const asked = JSON.stringify(values);
+  const [impossible, setImpossible] = useState<string>();
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (Object.keys(faults).length === 0) sending.mutate(values);
@@ -58,10 +63,17 @@ function SentDialog({ run, act, onClose }: Props) {
           />
         )}
         <ActFields {...{ fields, texts, faults }} onChange={setTexts} />
-        {act.name === "migrate" && <MigrationCheck run={run} values={values} />}
+        {act.name === "migrate" && (
+          <MigrationCheck
+            key={asked}
+            run={run}
+            values={values}
+            onAnswer={(allowed) => setImpossible(allowed ? undefined : asked)}
+          />
+        )}
         {sending.error && <Refused error={sending.error} />}
         {sending.data?.changed === false && <p role="status">Nothing changed: the run is so already.</p>}
-        <Buttons act={act} isSending={sending.isPending} onClose={onClose} />
+        <Buttons act={act} isSending={sending.isPending} isPossible={asked !== impossible} onClose={onClose} />
       </form>
     </Dialog>
   );
@@ -75,10 +87,18 @@ function useSending(run: Run, act: Act, onDone: (answer: Acted) => void) {
   );
 }
 
-function Buttons({ act, isSending, onClose }: { act: Act; isSending: boolean; onClose: () => void }) {
+interface ButtonsProps {
+  readonly act: Act;
+  readonly isSending: boolean;
+  /** False: the service has said that it would refuse these values. */
+  readonly isPossible: boolean;
+  readonly onClose: () => void;
+}
+
+function Buttons({ act, isSending, isPossible, onClose }: ButtonsProps) {
   return (
     <div className="row">
-      <button type="submit" className={act.isDangerous ? "danger" : "primary"} disabled={isSending}>
+      <button type="submit" className={act.isDangerous ? "danger" : "primary"} disabled={isSending || !isPossible}>
         {isSending ? "Sending …" : act.title}
       </button>
       <button type="button" onClick={onClose}>

@@ -5,7 +5,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef } from "react";
 import type { Chart } from "../../../machines/index.js";
 import type { ActName } from "../acts/acts.js";
-import { ApiError, get, part } from "../browser/client.js";
+import { get, isRefusal, part } from "../browser/client.js";
 import { type Live, useLive } from "../browser/live.js";
 import type { ChildCount, Run, Workflow } from "../browser/resources.js";
 import { STEP_BOOK } from "../browser/step-book.js";
@@ -66,7 +66,7 @@ export function useDefinition({ workflow_id, version }: Run) {
     queryKey: ["definition", workflow_id, version],
     queryFn: ({ signal }) => definitionOf(workflow_id, version, signal),
     staleTime: Number.POSITIVE_INFINITY,
-    retry: (failures, error) => !(error instanceof ApiError && error.status < 500) && failures < 20,
+    retry: (failures, error) => !isRefusal(error) && failures < 20,
   });
 }
 

@@ -3,6 +3,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { Link } from "wouter";
+import { useMay } from "../browser/access.js";
 import { get, part } from "../browser/client.js";
 import { useIncidentList } from "../browser/incidents.js";
 import type { Run } from "../browser/resources.js";
@@ -109,21 +110,24 @@ export function StepIncidents({ run, names, step }: { run: Run; names: Names; st
   );
 }
 
-const Incidents = ({ run, names, incidents, total }: BelowProps) => (
-  <>
-    {incidents.slice(0, SHOWN).map((child) => (
-      <Incident key={child.id} run={child} parents={names} />
-    ))}
-    {total > SHOWN && (
-      <p>
-        <Link href={`/runs?${new URLSearchParams(incidentsBelow(run))}`}>
-          All {counted(total, "incident")} of the run
-        </Link>
-        , with a way to act on all of them
-      </p>
-    )}
-  </>
-);
+function Incidents({ run, names, incidents, total }: BelowProps) {
+  const may = useMay();
+  return (
+    <>
+      {incidents.slice(0, SHOWN).map((child) => (
+        <Incident key={child.id} run={child} parents={names} />
+      ))}
+      {total > SHOWN && (
+        <p>
+          <Link href={`/runs?${new URLSearchParams(incidentsBelow(run))}`}>
+            All {counted(total, "incident")} of the run
+          </Link>
+          {may("createBulkJob") && ", with a way to act on all of them"}
+        </p>
+      )}
+    </>
+  );
+}
 
 function Incident({ run, parents }: { run: Run; parents: Names }) {
   const can = useExplanation(run).data?.can ?? [];

@@ -7,11 +7,13 @@ import { STEP_BOOK } from "../browser/step-book.js";
 import { counted } from "../parts/plural.js";
 import { Sentence } from "../parts/sentence.js";
 import { belowWords, stateName } from "../parts/state-words.js";
+import { useSeesTenants } from "../parts/tenants.js";
 import { Json, State, When } from "../parts/values.js";
 import { hasEnded, isAtIncident, total } from "../story/counts.js";
 import { type Names, nameIn } from "../story/words.js";
 import { Acts } from "./acts.js";
 import { type Definition, type Explanation, useCounts, useExplanation } from "./data.js";
+import { Erase } from "./erase.js";
 import { FailureWords } from "./failure.js";
 import { FamilyIncidents, useIncidentsBelow } from "./family-incidents.js";
 import { nextWords } from "./next-words.js";
@@ -34,7 +36,11 @@ export function Header(props: { run: Run; definition: Definition | undefined; is
       {explanation.data && <Headline {...{ run, definition, isPast }} explanation={explanation.data} />}
       <Failure run={run} names={definition?.names} />
       <FamilyIncidents run={run} names={definition?.names} {...below} />
-      {explanation.data && <Acts run={run} can={explanation.data.can} />}
+      {explanation.data && (
+        <Acts run={run} can={explanation.data.can}>
+          <Erase run={run} />
+        </Acts>
+      )}
       <Facts run={run} names={definition?.names} name={definition?.workflow.name} />
     </header>
   );
@@ -182,8 +188,10 @@ const RunLink = ({ id, as, more = "" }: { id: string; as: string; more?: string 
   </>
 );
 
-function Labels({ run: { business_key, labels = {}, tenant_id } }: { run: Run }) {
-  const facts = [["business key", business_key], ["tenant", tenant_id], ...Object.entries(labels)] as const;
+function Labels({ run }: { run: Run }) {
+  const { business_key, labels = {}, tenant_id } = run;
+  const tenant = useSeesTenants([run]) ? tenant_id : undefined;
+  const facts = [["business key", business_key], ["tenant", tenant], ...Object.entries(labels)] as const;
   return (
     <dl>
       {facts.map(

@@ -38,7 +38,11 @@ const NAMES = Object.keys(TABS) as readonly TabName[];
 export default function Page() {
   const { id = "" } = useParams();
   const run = useRun(id);
-  return <Answer<Run> of={run}>{(data) => <RunPage key={id} run={data} />}</Answer>;
+  return (
+    <Answer<Run> of={run} all="runs">
+      {(data) => <RunPage key={id} run={data} />}
+    </Answer>
+  );
 }
 
 function RunPage({ run }: { run: Run }) {

@@ -1,4 +1,5 @@
-// Whether a run could be moved to a version, asked without moving it. The move itself is an act like the others.
+// Whether a run could be moved to a version, asked without moving it. The move itself is an act like the others. An answer is about the values
+// that were asked for: other values have a check of their own.
 import { useMutation } from "@tanstack/react-query";
 import type { Values } from "../acts/values.js";
 import { part, post } from "../browser/client.js";
@@ -10,9 +11,16 @@ interface Checked {
   readonly reasons: readonly { readonly path?: string; readonly message: string }[];
 }
 
-export function MigrationCheck({ run, values }: { run: Run; values: Values }) {
+interface Props {
+  readonly run: Run;
+  readonly values: Values;
+  readonly onAnswer: (allowed: boolean) => void;
+}
+
+export function MigrationCheck({ run, values, onAnswer }: Props) {
   const check = useMutation({
     mutationFn: () => post<Checked>(`/sagas/${part(run.id)}/migrate`, { ...values, check: true }),
+    onSuccess: ({ allowed }) => onAnswer(allowed),
   });
   return (
     <>

@@ -1,6 +1,7 @@
 // The signals that a run received, and one to send.
 import { useState } from "react";
 import { ACTS } from "../acts/acts.js";
+import { useMay } from "../browser/access.js";
 import type { List, Signal } from "../browser/resources.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
@@ -17,9 +18,10 @@ const SIGNAL = ACTS.find(({ name }) => name === "signal");
 export function SignalsTab({ run }: TabProps) {
   const signals = useOfRun<List<Signal>>(run, "signals", { limit: 50, offset: useOffset("page") });
   const [isSending, setIsSending] = useState(false);
+  const may = useMay();
   return (
     <>
-      {!hasEnded(run) && (
+      {!hasEnded(run) && may("signalSaga") && (
         <p>
           <button type="button" onClick={() => setIsSending(true)}>
             Send a signal …

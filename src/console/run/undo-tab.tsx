@@ -1,22 +1,14 @@
 // The undo list of a run: what it owes if it rolls back, and what became of each entry. The acts on an undo that failed stand beside it.
 import { Link } from "wouter";
-import type { List, UndoEntry } from "../browser/resources.js";
+import type { List, Run, UndoEntry } from "../browser/resources.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
 import { Scroll } from "../parts/scroll.js";
-import { type Names, nameIn, UNDO_WORDS } from "../story/words.js";
+import { type Names, nameIn } from "../story/words.js";
 import { Acts } from "./acts.js";
 import { useExplanation, useOfRun } from "./data.js";
 import type { TabProps } from "./moment.js";
-
-const WORDS: Readonly<Record<UndoEntry["state"], string>> = {
-  owed: "owed if the run rolls back",
-  done: UNDO_WORDS.undone,
-  failed: UNDO_WORDS.failed,
-  passed: UNDO_WORDS.passed,
-  abandoned: "abandoned: the run ended without undoing it",
-  not_needed: "not needed: the run succeeded",
-};
+import { failedIn, type Said, saidOf } from "./undo-words.js";
 
 export function UndoTab({ run, definition }: TabProps) {
   const undos = useOfRun<List<UndoEntry>>(run, "undo", { limit: 100, offset: useOffset("page") });
@@ -34,7 +26,7 @@ export function UndoTab({ run, definition }: TabProps) {
                 In the order of completion. A rollback takes them from the last to the first. Behind them is what the
                 run's children left undone.
               </p>
-              <Entries entries={list.items} names={definition?.names} />
+              <Entries list={list} run={run} names={definition?.names} />
               <Pager of={list} name="page" label="undo entries" />
             </>
           )
@@ -44,7 +36,14 @@ export function UndoTab({ run, definition }: TabProps) {
   );
 }
 
-function Entries({ entries, names }: { entries: readonly UndoEntry[]; names: Names }) {
+interface EntriesProps {
+  readonly list: List<UndoEntry>;
+  readonly run: Run;
+  readonly names: Names;
+}
+
+function Entries({ list, run, names }: EntriesProps) {
+  const failed = failedIn(list, run);
   return (
     <Scroll label="Undo entries">
       <table>
@@ -58,17 +57,24 @@ function Entries({ entries, names }: { entries: readonly UndoEntry[]; names: Nam
           </tr>
         </thead>
         <tbody>
-          {entries.map(({ ordinal, step_id, action, child_run_id, state }) => (
-            <tr key={ordinal}>
-              <td>{ordinal}</td>
-              <td title={step_id}>{nameIn(names, step_id)}</td>
-              <td>{action ?? "–"}</td>
-              <td className={`undo-state ${state}`}>{WORDS[state]}</td>
-              <td>{child_run_id && <Link href={`/runs/${child_run_id}`}>{child_run_id}</Link>}</td>
-            </tr>
+          {list.items.map((entry) => (
+            <Row key={entry.ordinal} entry={entry} said={saidOf(entry, run, failed)} names={names} />
           ))}
         </tbody>
       </table>
     </Scroll>
+  );
+}
+
+function Row({ entry, said, names }: { entry: UndoEntry; said: Said; names: Names }) {
+  const { ordinal, step_id, action, child_run_id } = entry;
+  return (
+    <tr>
+      <td>{ordinal}</td>
+      <td title={step_id}>{nameIn(names, step_id)}</td>
+      <td>{action ?? "–"}</td>
+      <td className={`undo-state ${said.state}`}>{said.words}</td>
+      <td>{child_run_id && <Link href={`/runs/${child_run_id}`}>{child_run_id}</Link>}</td>
+    </tr>
   );
 }

@@ -2,9 +2,11 @@
 // its own.
 import { type FormEvent, useState } from "react";
 import { useLocation } from "wouter";
-import { ACTS, type Act, fieldsOf } from "../acts/acts.js";
+import { ACTS, type Act, bulkActsFor, fieldsOf } from "../acts/acts.js";
 import { ActFields } from "../acts/fields.js";
+import { isMeant, MeantWord } from "../acts/meant-word.js";
 import { paramsOf, type Texts, valuesOf } from "../acts/values.js";
+import { useMay } from "../browser/access.js";
 import { useAct } from "../browser/act.js";
 import { post } from "../browser/client.js";
 import { Dialog } from "../parts/dialog.js";
@@ -71,18 +73,21 @@ function Choice({ asked, onChange, onDone, onClose }: ChoiceProps) {
   );
 }
 
-const ActChoice = ({ act, onChange }: { act: Act; onChange: (act: Act) => void }) => (
-  <label>
-    Action
-    <select value={act.name} onChange={({ target }) => onChange(ACTS[target.selectedIndex] ?? FIRST)}>
-      {ACTS.map(({ name, title }) => (
-        <option key={name} value={name}>
-          {title}
-        </option>
-      ))}
-    </select>
-  </label>
-);
+function ActChoice({ act, onChange }: { act: Act; onChange: (act: Act) => void }) {
+  const acts = bulkActsFor(useMay());
+  return (
+    <label>
+      Action
+      <select value={act.name} onChange={({ target }) => onChange(acts[target.selectedIndex] ?? FIRST)}>
+        {acts.map(({ name, title }) => (
+          <option key={name} value={name}>
+            {title}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
 
 const Limit = ({ limit, onChange }: { limit: number; onChange: (limit: number) => void }) => (
   <label>
@@ -106,6 +111,8 @@ interface ConfirmProps {
 
 function Confirm({ asked: { act, texts, limit }, search, onBack }: ConfirmProps) {
   const job = useCreate();
+  const [typed, setTyped] = useState("");
+  const isReady = !act.isForGood || isMeant(typed);
   const params = paramsOf(valuesOf(fieldsOf(act, "bulk"), texts).values);
   const create = () => job.mutate({ filter: bulkFilterOf(search), action: act.name, params, limit });
   return (
@@ -114,9 +121,10 @@ function Confirm({ asked: { act, texts, limit }, search, onBack }: ConfirmProps)
         <b>{act.title}</b>, for each of these runs: {act.words}
       </p>
       <Preview search={search} limit={limit} />
+      {act.isForGood && <MeantWord typed={typed} onChange={setTyped} />}
       {job.error && <Refused error={job.error} />}
       <div className="row">
-        <button type="button" className="danger" disabled={job.isPending} onClick={create}>
+        <button type="button" className="danger" disabled={job.isPending || !isReady} onClick={create}>
           Yes: {act.title}, all of them
         </button>
         <button type="button" onClick={onBack}>

@@ -1,9 +1,11 @@
 // The filters of the list as fields: the common ones at hand, the rest folded away. The address has what they say.
 import { useQuery } from "@tanstack/react-query";
 import { type FormEvent, useEffect, useState } from "react";
+import { usePrincipal } from "../browser/access.js";
 import { get } from "../browser/client.js";
 import type { List, Workflow } from "../browser/resources.js";
 import { FilterChoice, FilterText, FilterTime } from "../parts/form-filter.js";
+import { seesSeveral } from "../parts/tenants.js";
 import type { SearchProps } from "./counts.js";
 import {
   FILTERS,
@@ -90,13 +92,15 @@ function useWorkflowIds(): readonly string[] {
 type Field = (name: string) => { value: string; onChange: (value: string) => void };
 
 function More({ search, field }: SearchProps & { field: Field }) {
-  const used = MORE.filter(([name]) => search.get(name)).length;
+  const principal = usePrincipal();
+  const offered = MORE.filter(([name]) => name !== "tenant_id" || seesSeveral(principal) !== false);
+  const used = offered.filter(([name]) => search.get(name)).length;
   const [wasUsed] = useState(used > 0);
   return (
     <details open={wasUsed}>
       <summary>More filters{used > 0 && ` (${used})`}</summary>
       <div className="row">
-        {MORE.map(([name, label]) => (
+        {offered.map(([name, label]) => (
           <MoreField key={name} label={label} name={name} {...field(name)} />
         ))}
       </div>

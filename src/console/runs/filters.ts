@@ -63,6 +63,10 @@ export function queryOf(search: URLSearchParams): RunQuery {
   return { ...filters, ...Object.fromEntries(labels), ...(isRootOnly(search) && { root_only: "true" }) };
 }
 
+/** Apart from children, which are left out where nothing asks for them. */
+export const isFiltered = (search: URLSearchParams): boolean =>
+  Object.keys(queryOf(search)).some((name) => name !== "root_only");
+
 const said = (name: FilterName, search: URLSearchParams) =>
   FILTERS[name] === "list" ? listOf(search, name) : (search.get(name) ?? "");
 

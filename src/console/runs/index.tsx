@@ -2,6 +2,7 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useSearchParams } from "wouter";
+import { useMay } from "../browser/access.js";
 import { get } from "../browser/client.js";
 import type { List, Run } from "../browser/resources.js";
 import { useTitle } from "../browser/title.js";
@@ -37,7 +38,7 @@ export default function RunsPage() {
           {(page) => (
             <>
               <Pages page={page} search={search} />
-              <RunTable runs={page.items} />
+              {page.items.length > 0 && <RunTable runs={page.items} />}
               <Pages page={page} search={search} isBelow />
             </>
           )}
@@ -71,14 +72,19 @@ function useRuns(search: URLSearchParams) {
 function Dialogs({ search }: { search: URLSearchParams }) {
   const [open, setOpen] = useState<"start" | "bulk">();
   const close = () => setOpen(undefined);
+  const may = useMay();
   return (
     <>
-      <button type="button" className="primary" onClick={() => setOpen("start")}>
-        Start a run …
-      </button>
-      <button type="button" onClick={() => setOpen("bulk")}>
-        Act on all that match …
-      </button>
+      {may("startSaga") && (
+        <button type="button" className="primary" onClick={() => setOpen("start")}>
+          Start a run …
+        </button>
+      )}
+      {may("createBulkJob") && (
+        <button type="button" onClick={() => setOpen("bulk")}>
+          Act on all that match …
+        </button>
+      )}
       {open === "start" && <StartDialog onClose={close} />}
       {open === "bulk" && <BulkDialog search={search} onClose={close} />}
     </>

@@ -4,6 +4,7 @@ import { Link } from "wouter";
 import { useHistoryState } from "wouter/use-browser-location";
 import type { List, Run } from "../browser/resources.js";
 import { counted } from "../parts/plural.js";
+import { isFiltered } from "./filters.js";
 
 /** The cursors of the pages before this one; that of the first is empty. */
 interface Trail {
@@ -28,7 +29,7 @@ export function Pages({ page, search, isBelow = false }: PagesProps) {
   if (isBelow && cursor === "" && next === undefined) return null;
   return (
     <nav className="row pages" aria-label={isBelow ? "Pages of runs, below the list" : "Pages of runs"}>
-      {!isBelow && <p role="status">{said(page)}</p>}
+      {!isBelow && <p role="status">{said(page, isFiltered(search))}</p>}
       {cursor !== "" && <PageLink {...link} name="First page" cursor="" trail={[]} />}
       {trail.length > 0 && before !== undefined && (
         <PageLink {...link} name="Previous page" cursor={before} trail={trail.slice(0, -1)} />
@@ -40,8 +41,10 @@ export function Pages({ page, search, isBelow = false }: PagesProps) {
   );
 }
 
-function said({ total, total_is_lower_bound: isLowerBound }: List<Run>): string {
-  if (total === 0) return "There are no such runs";
+const NONE = "There are no runs. Start one with the button above, or let a trigger start them.";
+
+function said({ total, total_is_lower_bound: isLowerBound }: List<Run>, isFiltered: boolean): string {
+  if (total === 0) return isFiltered ? "There are no such runs" : NONE;
   return isLowerBound ? `${total.toLocaleString()} or more runs` : counted(total, "run");
 }
 

@@ -4,11 +4,13 @@ import type { DefinitionNames } from "../browser/definitions.js";
 import type { Run } from "../browser/resources.js";
 import { childName } from "../parts/belongs.js";
 import { counted } from "../parts/plural.js";
+import { atStep } from "../story/words.js";
 
 interface Failure {
   readonly code: string;
   readonly message: string;
   readonly step_id?: string;
+  readonly phase?: string;
 }
 
 interface WhyProps {
@@ -34,13 +36,13 @@ export function Why({ run, names, incidents }: WhyProps) {
 
 type NameOf = (step: string) => string;
 
-const Failed = ({ failure: { code, message, step_id: step }, nameOf }: { failure: Failure; nameOf: NameOf }) => (
+const Failed = ({ failure: { code, message, step_id: step, phase }, nameOf }: { failure: Failure; nameOf: NameOf }) => (
   <span className="fault" title={message}>
     <b>{code}</b>
     {step !== undefined && (
       <>
         {" "}
-        at <span title={step}>{nameOf(step)}</span>
+        <span title={step}>{atStep(nameOf(step), phase)}</span>
       </>
     )}
   </span>

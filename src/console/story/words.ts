@@ -45,6 +45,10 @@ export type Names = StepNames | undefined;
 
 export const nameIn = (names: Names, step: string): string => names?.get(step) ?? step;
 
+/** Where something failed. The API says the phase of an undo only. */
+export const atStep = (name: string, phase: string | undefined): string =>
+  phase === "compensation" ? `at the undo of ${name}` : `at ${name}`;
+
 /** One row in a few words: what it says, apart from the name of its step, which may be long. */
 export interface RowWords {
   readonly step?: string;

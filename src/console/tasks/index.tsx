@@ -8,6 +8,7 @@ import type { List, UserTask } from "../browser/resources.js";
 import { useTitle } from "../browser/title.js";
 import { FilterChoice, FilterText } from "../parts/form-filter.js";
 import { Answer } from "../parts/notes.js";
+import { Tenant, useSeesTenants } from "../parts/tenants.js";
 import { TaskPane } from "./task.js";
 import { Age, Due } from "./times.js";
 import "./tasks.css";
@@ -87,15 +88,16 @@ interface InboxProps {
 
 function Inbox({ page, search, onNext }: InboxProps) {
   const heading = useId();
+  const seesTenants = useSeesTenants(page.items);
   const count = `${page.total.toLocaleString()}${page.total_is_lower_bound ? " or more" : ""}`;
   return (
     <section aria-labelledby={heading} className="inbox">
       <p id={heading} className="quiet" role="status">
-        {page.total === 0 ? "There are no such tasks" : `${count} ${page.total === 1 ? "task" : "tasks"}`}
+        {page.total === 0 ? noneIn(search) : `${count} ${page.total === 1 ? "task" : "tasks"}`}
       </p>
       <ul>
         {page.items.map((task) => (
-          <Entry key={task.id} task={task} search={search} />
+          <Entry key={task.id} {...{ task, search, seesTenants }} />
         ))}
       </ul>
       {page.next_cursor !== undefined && (
@@ -107,7 +109,18 @@ function Inbox({ page, search, onNext }: InboxProps) {
   );
 }
 
-function Entry({ task, search }: { task: UserTask; search: URLSearchParams }) {
+/** The address of the whole inbox has no filter. */
+const noneIn = (search: URLSearchParams): string =>
+  ["status", "assignee", "run_id"].some((name) => search.has(name))
+    ? "There are no such tasks"
+    : "No task is open. A run that comes to a user task puts it here.";
+
+interface EntryProps extends Pick<InboxProps, "search"> {
+  readonly task: UserTask;
+  readonly seesTenants: boolean;
+}
+
+function Entry({ task, search, seesTenants }: EntryProps) {
   const isOpen = search.get("task") === task.id;
   return (
     <li>
@@ -118,6 +131,11 @@ function Entry({ task, search }: { task: UserTask; search: URLSearchParams }) {
         {task.assignee} · <Age task={task} />
         <Due task={task} />
       </p>
+      {seesTenants && (
+        <p className="quiet">
+          tenant <Tenant id={task.tenant_id} />
+        </p>
+      )}
     </li>
   );
 }

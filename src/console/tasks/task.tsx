@@ -3,6 +3,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
+import { useMay } from "../browser/access.js";
 import { useAct } from "../browser/act.js";
 import { ApiError, get, part, post } from "../browser/client.js";
 import { definitionQuery } from "../browser/definitions.js";
@@ -70,12 +71,16 @@ function TaskOfRun({ task, run }: { task: UserTask; run: Run }) {
   return (
     <>
       <Facts run={run} task={task} workflow={workflow.data} />
-      {task.status === "open" ? (
-        <Answer of={workflow}>{(workflow) => <OpenTask task={task} isApproval={isApproval(workflow, task)} />}</Answer>
-      ) : (
-        <Closed task={task} />
-      )}
+      {task.status === "open" ? <Open task={task} workflow={workflow} /> : <Closed task={task} />}
     </>
+  );
+}
+
+function Open({ task, workflow }: { task: UserTask; workflow: { data: Workflow | undefined; error: Error | null } }) {
+  const may = useMay();
+  if (!may("submitUserTask")) return <p role="status">The task is open. The role operator may submit it.</p>;
+  return (
+    <Answer of={workflow}>{(workflow) => <OpenTask task={task} isApproval={isApproval(workflow, task)} />}</Answer>
   );
 }
 

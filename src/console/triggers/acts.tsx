@@ -1,6 +1,7 @@
 // The acts on a trigger: enable, disable, fire now, change, delete. Each is one request, and what it changed is read again.
 import { type FormEvent, useState } from "react";
 import { useLocation } from "wouter";
+import { useMay, useMayMakeTrigger } from "../browser/access.js";
 import { useAct } from "../browser/act.js";
 import { part, post, send } from "../browser/client.js";
 import type { Trigger } from "../browser/resources.js";
@@ -17,13 +18,16 @@ export function Acts({ trigger }: { trigger: Trigger }) {
   const [open, setOpen] = useState<Open>();
   const close = () => setOpen(undefined);
   const isCron = trigger.trigger_type === "cron";
+  const may = useMay();
+  const mayChange = useMayMakeTrigger(trigger.trigger_type) && may("changeTrigger");
   return (
     <>
       <div className="row">
-        {isCron ? <FireNow trigger={trigger} /> : <Opens what="fire" name="Fire now …" onOpen={setOpen} />}
-        <Toggle trigger={trigger} />
-        <Opens what="change" name="Change …" onOpen={setOpen} />
-        <Opens what="delete" name="Delete …" onOpen={setOpen} />
+        {may("fireTrigger") && isCron && <FireNow trigger={trigger} />}
+        {may("fireTrigger") && !isCron && <Opens what="fire" name="Fire now …" onOpen={setOpen} />}
+        {mayChange && <Toggle trigger={trigger} />}
+        {mayChange && <Opens what="change" name="Change …" onOpen={setOpen} />}
+        {may("deleteTrigger") && <Opens what="delete" name="Delete …" onOpen={setOpen} />}
       </div>
       {open === "change" && <ChangeTrigger trigger={trigger} onClose={close} />}
       {open === "delete" && <Delete trigger={trigger} onClose={close} />}

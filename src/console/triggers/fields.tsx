@@ -1,5 +1,6 @@
 // The fields of a trigger's forms: what it starts, and by its type when it fires. Their values are with the form.
 import type { ReactNode } from "react";
+import { useMayMakeTrigger } from "../browser/access.js";
 import { JsonField } from "../parts/json-field.js";
 import type { Fault, Fields, TriggerType } from "./config.js";
 import { useWorkflows } from "./workflow-link.js";
@@ -11,6 +12,7 @@ interface Props {
 }
 
 export function WhatFields({ fields, change }: Props) {
+  const mayOfRecords = useMayMakeTrigger("record_transition");
   return (
     <>
       <label>
@@ -20,7 +22,7 @@ export function WhatFields({ fields, change }: Props) {
           onChange={({ target }) => change({ trigger_type: target.value as TriggerType })}
         >
           <option value="cron">cron: by a schedule</option>
-          <option value="record_transition">record transition: by a change of state</option>
+          {mayOfRecords && <option value="record_transition">record transition: by a change of state</option>}
         </select>
       </label>
       <Line name="workflow_id" label="Workflow" list="trigger-workflows" required {...{ fields, change }} />

@@ -84,7 +84,7 @@ export const Buttons = ({ onClose, children }: { onClose: () => void; children: 
   <div className="row">
     {children}
     <button type="button" onClick={onClose}>
-      Cancel
+      Close
     </button>
   </div>
 );

@@ -2,6 +2,7 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useLocation } from "wouter";
+import { useMay } from "../browser/access.js";
 import { useAddress } from "../browser/address.js";
 import { get } from "../browser/client.js";
 import type { List, Trigger } from "../browser/resources.js";
@@ -9,6 +10,7 @@ import { useTitle } from "../browser/title.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
 import { Scroll } from "../parts/scroll.js";
+import { Tenant, useSeesTenants } from "../parts/tenants.js";
 import { When } from "../parts/values.js";
 import { occasion } from "./config.js";
 import { NewTrigger } from "./form.js";
@@ -18,13 +20,16 @@ export default function Page() {
   useTitle("Triggers");
   const [isNew, setNew] = useState(false);
   const [, navigate] = useLocation();
+  const may = useMay();
   return (
     <>
       <div className="row heading">
         <h1>Triggers</h1>
-        <button type="button" className="primary" onClick={() => setNew(true)}>
-          New trigger
-        </button>
+        {may("createTrigger") && (
+          <button type="button" className="primary" onClick={() => setNew(true)}>
+            New trigger
+          </button>
+        )}
       </div>
       <Filters />
       <Answer of={useTriggers()}>
@@ -43,7 +48,7 @@ export default function Page() {
 function useTriggers() {
   const [parameters] = useAddress();
   const offset = useOffset();
-  const [type, enabled, workflow_id] = ["type", "enabled", "workflow_id"].map((name) => parameters.get(name) ?? "");
+  const [type, enabled, workflow_id] = FILTERS.map((name) => parameters.get(name) ?? "");
   return useQuery({
     queryKey: ["triggers", "list", { type, enabled, workflow_id, offset }],
     queryFn: ({ signal }) => get<List<Trigger>>("/triggers", { query: { type, enabled, workflow_id, offset }, signal }),
@@ -51,9 +56,18 @@ function useTriggers() {
   });
 }
 
-const Nothing = () => (
-  <p className="quiet">No trigger matches. A trigger starts runs by a schedule, or when a record changes its state.</p>
-);
+const FILTERS = ["type", "enabled", "workflow_id"];
+
+function Nothing() {
+  const [parameters] = useAddress();
+  const isFiltered = FILTERS.some((name) => parameters.get(name));
+  return (
+    <p className="quiet">
+      {isFiltered ? "No trigger matches." : "There are no triggers."} A trigger starts runs by a schedule, or when a
+      record changes its state.
+    </p>
+  );
+}
 
 function Filters() {
   const [parameters, change] = useAddress();
@@ -87,6 +101,7 @@ function Filters() {
 }
 
 function Table({ triggers }: { triggers: readonly Trigger[] }) {
+  const seesTenants = useSeesTenants(triggers);
   return (
     <Scroll label="Triggers">
       <table>
@@ -94,14 +109,15 @@ function Table({ triggers }: { triggers: readonly Trigger[] }) {
           <tr>
             <th scope="col">Fires at</th>
             <th scope="col">Workflow</th>
+            {seesTenants && <th scope="col">Tenant</th>}
             <th scope="col">Enabled</th>
-            <th scope="col">Next fire</th>
-            <th scope="col">Last fire</th>
+            <th scope="col">Next scheduled fire</th>
+            <th scope="col">Last scheduled fire</th>
           </tr>
         </thead>
         <tbody>
           {triggers.map((trigger) => (
-            <Row key={trigger.id} trigger={trigger} />
+            <Row key={trigger.id} {...{ trigger, seesTenants }} />
           ))}
         </tbody>
       </table>
@@ -113,7 +129,7 @@ export const Enabled = ({ is }: { is: boolean }) => (
   <span className={`state ${is ? "succeeded" : ""}`}>{is ? "enabled" : "disabled"}</span>
 );
 
-function Row({ trigger }: { trigger: Trigger }) {
+function Row({ trigger, seesTenants }: { trigger: Trigger; seesTenants: boolean }) {
   const { id, workflow_id, version, enabled, next_fire_at, last_fired_at } = trigger;
   return (
     <tr>
@@ -123,6 +139,11 @@ function Row({ trigger }: { trigger: Trigger }) {
       <td>
         <WorkflowLink id={workflow_id} /> {version !== undefined && `version ${version}`}
       </td>
+      {seesTenants && (
+        <td>
+          <Tenant id={trigger.tenant_id} />
+        </td>
+      )}
       <td>
         <Enabled is={enabled} />
       </td>

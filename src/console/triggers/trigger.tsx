@@ -25,7 +25,11 @@ export default function Page() {
     refetchInterval: EVERY_MS,
   });
   useTitle(trigger.data && occasion(trigger.data), trigger.data?.workflow_id, "Trigger");
-  return <Answer of={trigger}>{(trigger) => <Shown trigger={trigger} />}</Answer>;
+  return (
+    <Answer of={trigger} all="triggers">
+      {(trigger) => <Shown trigger={trigger} />}
+    </Answer>
+  );
 }
 
 function Shown({ trigger }: { trigger: Trigger }) {

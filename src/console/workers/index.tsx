@@ -1,5 +1,6 @@
 // Who serves what: actions that nobody serves first, then the workers by service, then the registered actions. The parts are in files beside it.
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { useMay } from "../browser/access.js";
 import { useAddress } from "../browser/address.js";
 import { get } from "../browser/client.js";
 import type { List, Unserved, Worker } from "../browser/resources.js";
@@ -26,6 +27,7 @@ const PER_PAGE = 100;
 
 export default function Page() {
   useTitle("Workers");
+  const may = useMay();
   const nodes = useKnownNodes();
   return (
     <>
@@ -44,8 +46,8 @@ export default function Page() {
           </>
         )}
       </Answer>
-      <Calls />
-      <Actions />
+      {may("getMetrics") && <Calls />}
+      {may("listActions") && <Actions />}
     </>
   );
 }

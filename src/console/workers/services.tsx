@@ -2,6 +2,7 @@
 import type { Worker } from "../browser/resources.js";
 import { type KnownNodes, NodeName } from "../cluster/node-name.js";
 import { Scroll } from "../parts/scroll.js";
+import { Tenant, useSeesTenants } from "../parts/tenants.js";
 import { When } from "../parts/values.js";
 import { byService, inWords, type Served, transportName } from "./workers.js";
 
@@ -10,7 +11,22 @@ export function Services({ workers, nodes }: { workers: readonly Worker[]; nodes
   return byService(workers).map((served) => <Service key={served.service} of={served} nodes={nodes} />);
 }
 
+/** A worker that serves all tenants is the platform's. */
+const Tenants = ({ of: { tenants } }: { of: Worker }) =>
+  tenants ? (
+    tenants.map((id) => (
+      <span key={id}>
+        <Tenant id={id} />{" "}
+      </span>
+    ))
+  ) : (
+    <span className="quiet">all</span>
+  );
+
 function Service({ of, nodes }: { of: Served<Worker>; nodes: KnownNodes }) {
+  const seesTenants = useSeesTenants(
+    of.workers.flatMap(({ tenants = [] }) => tenants.map((tenant_id) => ({ tenant_id }))),
+  );
   return (
     <section className="card service" aria-label={`Workers of ${of.service}`}>
       <h3>{of.service}</h3>
@@ -21,6 +37,7 @@ function Service({ of, nodes }: { of: Served<Worker>; nodes: KnownNodes }) {
             <tr>
               <th scope="col">Worker</th>
               <th scope="col">Load</th>
+              {seesTenants && <th scope="col">Tenant</th>}
               <th scope="col">Serves</th>
               <th scope="col">Transport</th>
               <th scope="col">Node</th>
@@ -29,7 +46,10 @@ function Service({ of, nodes }: { of: Served<Worker>; nodes: KnownNodes }) {
           </thead>
           <tbody>
             {of.workers.map((worker) => (
-              <Row key={`${worker.worker_id} ${worker.node_id} ${worker.connected_at}`} {...{ worker, nodes }} />
+              <Row
+                key={`${worker.worker_id} ${worker.node_id} ${worker.connected_at}`}
+                {...{ worker, nodes, seesTenants }}
+              />
             ))}
           </tbody>
         </table>
@@ -38,7 +58,7 @@ function Service({ of, nodes }: { of: Served<Worker>; nodes: KnownNodes }) {
   );
 }
 
-function Row({ worker, nodes }: { worker: Worker; nodes: KnownNodes }) {
+function Row({ worker, nodes, seesTenants }: { worker: Worker; nodes: KnownNodes; seesTenants: boolean }) {
   return (
     <tr>
       <td>
@@ -47,6 +67,11 @@ function Row({ worker, nodes }: { worker: Worker; nodes: KnownNodes }) {
       <td>
         <Load worker={worker} />
       </td>
+      {seesTenants && (
+        <td>
+          <Tenants of={worker} />
+        </td>
+      )}
       <td>
         <Serves actions={worker.actions} />
       </td>

@@ -2,14 +2,17 @@
 import { useQuery } from "@tanstack/react-query";
 import { type RefObject, useEffect, useRef, useState } from "react";
 import { Link, useLocation } from "wouter";
+import { useMay } from "../browser/access.js";
 import { useAddress } from "../browser/address.js";
 import { get } from "../browser/client.js";
 import type { List, Workflow } from "../browser/resources.js";
 import { useTitle } from "../browser/title.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
+import { Tenant, useSeesTenants } from "../parts/tenants.js";
 import { When, withUnit } from "../parts/values.js";
 import { Published } from "../parts/versions.js";
+import { Denied } from "../session/denied.js";
 import { Editor } from "./editor.js";
 import { percent, useStats } from "./reading.js";
 import "./workflows.css";
@@ -18,7 +21,9 @@ import { Scroll } from "../parts/scroll.js";
 export default function Page() {
   const [parameters] = useAddress();
   useTitle(parameters.has("new") ? "New workflow" : "Workflows");
-  return parameters.has("new") ? <New /> : <Listed />;
+  const may = useMay();
+  if (!parameters.has("new")) return <Listed />;
+  return may("createWorkflow") ? <New /> : <Denied to="createWorkflow" />;
 }
 
 const TEMPLATE = { id: "my-workflow", name: "My workflow", start: "done", steps: [{ id: "done", type: "end" }] };
@@ -34,6 +39,7 @@ function New() {
 }
 
 function Listed() {
+  const may = useMay();
   const offset = useOffset();
   const workflows = useQuery({
     queryKey: ["workflows", "list", offset],
@@ -43,9 +49,11 @@ function Listed() {
     <>
       <div className="row heading">
         <h1>Workflows</h1>
-        <Link href="/workflows?new=1" className="button">
-          New workflow
-        </Link>
+        {may("createWorkflow") && (
+          <Link href="/workflows?new=1" className="button">
+            New workflow
+          </Link>
+        )}
       </div>
       <Answer of={workflows}>
         {(page) => (
@@ -61,17 +69,20 @@ function Listed() {
 
 const Nothing = () => (
   <p className="quiet">
-    There are no workflows. Write one here, or store one with <code>POST /api/v1/workflows</code>.
+    There are no workflows. An author writes one here, or stores one with <code>POST /api/v1/workflows</code>.
   </p>
 );
 
 function Table({ workflows }: { workflows: readonly Workflow[] }) {
+  // A definition may be for one tenant only. Whose its name is, the API does not say.
+  const seesTenants = useSeesTenants(workflows) && workflows.some(({ tenant_id }) => typeof tenant_id === "string");
   return (
     <Scroll label="Workflows">
       <table>
         <thead>
           <tr>
             <th scope="col">Workflow</th>
+            {seesTenants && <th scope="col">For tenant</th>}
             <th scope="col">Version</th>
             <th scope="col">Steps</th>
             <th scope="col">In flight</th>
@@ -81,7 +92,7 @@ function Table({ workflows }: { workflows: readonly Workflow[] }) {
         </thead>
         <tbody>
           {workflows.map((workflow) => (
-            <Row key={workflow.id} workflow={workflow} />
+            <Row key={workflow.id} {...{ workflow, seesTenants }} />
           ))}
         </tbody>
       </table>
@@ -89,7 +100,8 @@ function Table({ workflows }: { workflows: readonly Workflow[] }) {
   );
 }
 
-function Row({ workflow: { id, name, version, published, steps } }: { workflow: Workflow }) {
+function Row({ workflow, seesTenants }: { workflow: Workflow; seesTenants: boolean }) {
+  const { id, tenant_id: tenant, name, version, published, steps } = workflow;
   const row = useRef<HTMLTableRowElement>(null);
   const { data } = useStats(id, useSeen(row));
   return (
@@ -97,6 +109,11 @@ function Row({ workflow: { id, name, version, published, steps } }: { workflow: 
       <td>
         <Link href={`/workflows/${id}`}>{name}</Link> {name !== id && <code className="quiet">{id}</code>}
       </td>
+      {seesTenants && (
+        <td>
+          <Tenant id={tenant} />
+        </td>
+      )}
       <td>
         {version} <Published is={published} />
       </td>

@@ -14,8 +14,8 @@ export default function StartTab({ workflow }: { workflow: Workflow }) {
   if (workflow.published) return <StartForm workflow={workflow} />;
   return (
     <p>
-      Version {workflow.version} is not published, so no run can be started with it. Publish it in the tab Versions, or
-      try it in the tab Try.
+      Version {workflow.version} is not published, so no run can be started with it. An author publishes it in the tab
+      Versions; the tab Try tries it.
     </p>
   );
 }

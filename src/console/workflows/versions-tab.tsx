@@ -5,6 +5,7 @@ import { numberIn, useAddress, useHref } from "../browser/address.js";
 import { useInView } from "../browser/in-view.js";
 import type { Workflow } from "../browser/resources.js";
 import { useDocument } from "../browser/versions.js";
+import { type StepNames, stepNames } from "../graph/names.js";
 import { Answer } from "../parts/notes.js";
 import { Scroll } from "../parts/scroll.js";
 import { Json } from "../parts/values.js";
@@ -38,12 +39,30 @@ function Comparison({ id, before, after }: { id: string; before: number; after: 
       <h2 id="difference">
         From version {before} to version {after}
       </h2>
-      <Answer of={from}>{(from) => <Answer of={to}>{(to) => <Shown of={difference(from, to)} />}</Answer>}</Answer>
+      <Answer of={from}>
+        {(from) => (
+          <Answer of={to}>
+            {(to) => <Shown of={difference(from, to)} names={[stepNames(from.steps), stepNames(to.steps)]} />}
+          </Answer>
+        )}
+      </Answer>
     </section>
   );
 }
 
-function Shown({ of }: { of: Difference }) {
+interface ShownProps {
+  readonly of: Difference;
+  /** What the steps are called before and after. */
+  readonly names: readonly [before: StepNames, after: StepNames];
+}
+
+/** The title, by which a person knows the step, and the id, by which a definition does. */
+function titleOf(id: string, names: StepNames): string {
+  const name = names.get(id) ?? id;
+  return name === id ? id : `${name} (${id})`;
+}
+
+function Shown({ of, names: [before, after] }: ShownProps) {
   if (isSame(of)) return <p>The two versions say the same.</p>;
   const { members, added, removed, changed } = of;
   return (
@@ -54,13 +73,13 @@ function Shown({ of }: { of: Difference }) {
         </Part>
       )}
       {added.map((step) => (
-        <WholeStep key={String(step.id)} word="added" step={step} />
+        <WholeStep key={String(step.id)} word="added" step={step} names={after} />
       ))}
       {removed.map((step) => (
-        <WholeStep key={String(step.id)} word="removed" step={step} />
+        <WholeStep key={String(step.id)} word="removed" step={step} names={before} />
       ))}
       {changed.map(({ id, changes }) => (
-        <Part key={id} title={`Step ${id} changed`} tone="changed">
+        <Part key={id} title={`Step ${titleOf(id, after)} changed`} tone="changed">
           <Changes of={changes} />
         </Part>
       ))}
@@ -85,8 +104,8 @@ function Part({
   );
 }
 
-function WholeStep({ word, step }: { word: "added" | "removed"; step: Step }) {
-  const title = `Step ${String(step.id)} ${word}`;
+function WholeStep({ word, step, names }: { word: "added" | "removed"; step: Step; names: StepNames }) {
+  const title = `Step ${titleOf(String(step.id), names)} ${word}`;
   return (
     <Part title={title} tone={word}>
       <Json value={step} label={`${title}: its definition`} />

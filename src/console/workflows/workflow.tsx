@@ -1,6 +1,7 @@
 // A workflow: its head, and a tab for each thing to do with it. Which tab and which version are in the address.
 import { type ComponentType, lazy, Suspense } from "react";
 import { Link, useParams } from "wouter";
+import { type OperationId, useMay } from "../browser/access.js";
 import { numberIn, useAddress, useHref } from "../browser/address.js";
 import type { Workflow } from "../browser/resources.js";
 import { useTitle } from "../browser/title.js";
@@ -9,12 +10,15 @@ import { Answer, Loading } from "../parts/notes.js";
 import { counted } from "../parts/plural.js";
 import { withUnit } from "../parts/values.js";
 import { Published } from "../parts/versions.js";
+import { Denied } from "../session/denied.js";
 import { percent, useStats } from "./reading.js";
 import "./workflows.css";
 
 interface Tab {
   readonly id: string;
   readonly name: string;
+  /** The tab is for those who may do this. Absent: for all who see the workflow. */
+  readonly needs?: OperationId;
   readonly tab: ComponentType<{ workflow: Workflow }>;
 }
 
@@ -23,25 +27,26 @@ const TABS: readonly Tab[] = [
   GRAPH,
   { id: "versions", name: "Versions", tab: lazy(() => import("./versions-tab.js")) },
   { id: "stats", name: "Stats", tab: lazy(() => import("./stats-tab.js")) },
-  { id: "start", name: "Start", tab: lazy(() => import("./start-tab.js")) },
-  { id: "try", name: "Try", tab: lazy(() => import("./try-tab.js")) },
-  { id: "edit", name: "Edit", tab: lazy(() => import("./edit-tab.js")) },
+  { id: "start", name: "Start", needs: "startSaga", tab: lazy(() => import("./start-tab.js")) },
+  { id: "try", name: "Try", needs: "rehearseWorkflow", tab: lazy(() => import("./try-tab.js")) },
+  { id: "edit", name: "Edit", needs: "createWorkflow", tab: lazy(() => import("./edit-tab.js")) },
 ];
 
 export default function Page() {
   const { id = "" } = useParams();
   const [parameters] = useAddress();
   const workflow = useDocument<Workflow>("workflows", id, numberIn(parameters, "version"));
-  const { id: open, tab: Open } = TABS.find(({ id }) => id === parameters.get("tab")) ?? GRAPH;
+  const may = useMay();
+  const { id: open, tab: Open, needs } = TABS.find(({ id }) => id === parameters.get("tab")) ?? GRAPH;
   useTitle(workflow.data?.name ?? id, TABS.find((tab) => tab.id === open)?.name);
   return (
-    <Answer of={workflow}>
+    <Answer of={workflow} all="workflows">
       {(workflow) => (
         <>
           <Head workflow={workflow} />
           <Tabs open={open} />
           <Suspense fallback={<Loading />}>
-            <Open key={workflow.version} workflow={workflow} />
+            {needs && !may(needs) ? <Denied to={needs} /> : <Open key={workflow.version} workflow={workflow} />}
           </Suspense>
         </>
       )}
@@ -76,9 +81,10 @@ function Now({ id }: { id: string }) {
 
 function Tabs({ open }: { open: string }) {
   const href = useHref();
+  const may = useMay();
   return (
     <nav className="tabs" aria-label="About this workflow">
-      {TABS.map(({ id, name }) => (
+      {TABS.filter(({ needs }) => needs === undefined || may(needs)).map(({ id, name }) => (
         <Link
           key={id}
           href={href({ tab: id === GRAPH.id ? undefined : id })}

@@ -2,11 +2,17 @@
 import { createHash } from "node:crypto";
 import { type DispatchId, type EngineErrorCode, isDispatchId, type RunCommand } from "../../../machines/index.js";
 import type { StepFailure, StepResult } from "../../sdk/protocol/index.js";
-import type { Claimant } from "../relay/local-streams.js";
 import { parsedResult, storableMessage, storableName } from "../worker-report.js";
 
 type Failure = Extract<RunCommand, { type: "failure" }>;
 type Result = Extract<RunCommand, { type: "result" }>;
+
+/** A worker that reports, and the id of its credential; with access off it has none. */
+export interface Reporting {
+  readonly workerId: string;
+  readonly service: string;
+  readonly credential?: string;
+}
 
 /** A report whose dispatch id was checked. */
 export type Report = (StepResult | StepFailure) & { readonly dispatch_id: DispatchId };
@@ -16,7 +22,7 @@ export function isReport(report: StepResult | StepFailure): report is Report {
 }
 
 /** `outputBytes`: a result with more bytes of JSON becomes a failure. */
-export function answerCommand(report: Report, worker: Claimant, outputBytes: number): Result | Failure {
+export function answerCommand(report: Report, worker: Reporting, outputBytes: number): Result | Failure {
   return "result_json" in report
     ? resultCommand(report, worker, outputBytes)
     : { type: "failure", ...identity(report, worker), ...failureOf(report) };
@@ -35,7 +41,7 @@ export function answerId(report: StepResult | StepFailure): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }
 
-function resultCommand(report: StepResult & Report, worker: Claimant, outputBytes: number): Result | Failure {
+function resultCommand(report: StepResult & Report, worker: Reporting, outputBytes: number): Result | Failure {
   const about = identity(report, worker);
   const parsed = parsedResult(report.result_json, outputBytes);
   if ("result" in parsed) return { type: "result", ...about, result: parsed.result };
@@ -51,12 +57,16 @@ function failureOf(report: StepFailure) {
   };
 }
 
-function identity(report: Report, worker: Claimant) {
+function identity(report: Report, worker: Reporting) {
   return {
     dispatchId: report.dispatch_id,
     ...(report.step_id ? { stepId: storableName(report.step_id) } : {}),
     ...(report.attempt > 0 ? { attempt: report.attempt } : {}),
-    actor: `worker:${worker.workerId}`,
-    service: worker.service,
+    ...reporter(worker),
   };
+}
+
+/** Who reports. A dispatch belongs to the workers of its service: the run checks it. Whose runs the worker serves is the reach of its commands. */
+export function reporter({ workerId, service, credential }: Reporting) {
+  return { actor: `worker:${workerId}`, service, ...(credential !== undefined && { credential }) };
 }

@@ -1,14 +1,7 @@
 // The gRPC carrier: the workers connected to this node, and through the relay those connected to other nodes. Which call gets credit next is
 // the dispatcher's decision; the messages on the wire are in stream.ts, the dispatches and their credit in in-flight.ts.
 import { status } from "@grpc/grpc-js";
-import {
-  type ActionCall,
-  type Dispatch,
-  type DispatchId,
-  foreignDispatch,
-  isRunId,
-  misfit,
-} from "../../../machines/index.js";
+import { type Dispatch, type DispatchId, isRunId, misfit } from "../../../machines/index.js";
 import type { Log } from "../../log.js";
 import type { HelloAck } from "../../sdk/protocol/index.js";
 import type { FairScheduler } from "../../work/fair-scheduler.js";
@@ -16,24 +9,28 @@ import type { Carrier, CarrierHost, CreditSharing, Reservation } from "../carrie
 import type { DispatchLimits } from "../limits.js";
 import type { Ownership, Peers } from "../ownership.js";
 import { Relay } from "../relay/relay.js";
+import type { CallbackToken } from "../step-message.js";
 import {
   type ActionName,
   type ConnectedWorker,
   type DispatchHolder,
+  type NameCall,
+  nameKey,
   type Obstacle,
-  versionedAction,
+  type WantedCall,
 } from "../workers.js";
-import type { Report } from "./answers.js";
-import { belongsTo, type CommittedEntry, InFlight, isCommitted, refusal } from "./in-flight.js";
+import { type Report, reporter } from "./answers.js";
+import type { GrpcDoor } from "./door.js";
+import { belongsTo, type CommittedEntry, type Entry, InFlight, isCommitted, reasonOfRefusal } from "./in-flight.js";
 import { Recorder } from "./recorder.js";
 import { RelayedDispatches } from "./relayed-dispatches.js";
-import { type Authenticate, type StreamOwner, type WorkerCall, WorkerStream } from "./stream.js";
+import { type StreamOwner, type WorkerCall, WorkerStream } from "./stream.js";
 import { AttachedStreams } from "./stream-pool.js";
 
 /** What the gRPC server needs of the carrier. */
 export interface GrpcWorkers {
-  /** A worker's new stream. Without `authenticate` every worker is admitted. */
-  attach(call: WorkerCall, authenticate?: Authenticate): void;
+  /** A worker's new stream. Without a door every worker is admitted. */
+  attach(call: WorkerCall, door?: GrpcDoor): void;
   /** Number of streams that have said hello. */
   readonly connected: number;
 }
@@ -46,6 +43,8 @@ export interface GrpcCarrierOptions {
   /** Database time, epoch milliseconds. */
   readonly now: () => number;
   readonly limits: DispatchLimits;
+  readonly nameCall: NameCall;
+  readonly tokenOf: CallbackToken;
   readonly host: CarrierHost;
   readonly ownership: Ownership;
   /** Absent: no other node shares its workers. */
@@ -63,15 +62,16 @@ export class GrpcCarrier implements Carrier, GrpcWorkers, StreamOwner {
   private nodeCount: number;
 
   constructor(private readonly options: GrpcCarrierOptions) {
-    const { host, ownership, peers, limits, log, now, scheduler } = options;
+    const { host, ownership, peers, limits, log, now, scheduler, nameCall, tokenOf } = options;
     this.dispatches = new InFlight({
-      ...{ now, limits },
+      ...{ now, limits, nameCall, tokenOf },
       host: {
         creditFreed: (service) => host.creditFreed(service),
         isMine: (dispatchId) => ownership.isMine(dispatchId),
         creditWanted: () => this.relay?.creditWanted(),
         streamLost: (dispatch) => this.relay?.streamLost(dispatch),
         claimed: (dispatchId, by) => this.relay?.claimed(dispatchId, by),
+        refused: (entry, stream) => this.refuse(entry, stream),
       },
     });
     this.relay = peers && new Relay({ ...options, bus: peers.bus, streams: new RelayedDispatches(this.dispatches) });
@@ -100,9 +100,9 @@ export class GrpcCarrier implements Carrier, GrpcWorkers, StreamOwner {
     for (const stream of this.dispatches.pool.all()) yield stream.worker;
   }
 
-  attach(call: WorkerCall, authenticate?: Authenticate): void {
+  attach(call: WorkerCall, door?: GrpcDoor): void {
     const { limits, log } = this.options;
-    const stream = new WorkerStream(call, this, limits, log, authenticate);
+    const stream = new WorkerStream(call, this, limits, log, door);
     const excess = this.attached.enter(stream, limits);
     if (this.dispatches.stopping) stream.close(status.UNAVAILABLE, STOPPING);
     else if (excess !== undefined) stream.close(status.RESOURCE_EXHAUSTED, excess);
@@ -110,7 +110,7 @@ export class GrpcCarrier implements Carrier, GrpcWorkers, StreamOwner {
 
   // ---- What runs ask
 
-  reserve(dispatchId: DispatchId, call: ActionCall): Reservation | undefined {
+  reserve(dispatchId: DispatchId, call: WantedCall): Reservation | undefined {
     return this.relay?.reserved(dispatchId) ?? this.dispatches.reserve(dispatchId, call);
   }
 
@@ -140,7 +140,7 @@ export class GrpcCarrier implements Carrier, GrpcWorkers, StreamOwner {
   unheld(): IterableIterator<readonly [name: ActionName, waiting: number]> {
     const counts = new Map<string, readonly [ActionName, number]>();
     for (const { name } of this.dispatches.unheld()) {
-      const key = `${name.service} ${versionedAction(name)}`;
+      const key = nameKey(name);
       counts.set(key, [name, 1 + (counts.get(key)?.[1] ?? 0)]);
     }
     return counts.values();
@@ -213,17 +213,16 @@ export class GrpcCarrier implements Carrier, GrpcWorkers, StreamOwner {
   onHeartbeat(stream: WorkerStream, dispatchId: DispatchId): void {
     const entry = this.dispatches.get(dispatchId);
     if (!isCommitted(entry)) return;
-    if (!belongsTo(entry, stream)) return stream.write(refusal(entry));
+    if (!belongsTo(entry, stream)) return this.refuse(entry, stream);
     if (!isHeartbeatDue(entry)) return;
     entry.heartbeatAt = performance.now();
     entry.heartbeatUnderWay = true;
     this.options.host
-      .command(entry.dispatch.runId, {
-        type: "heartbeat",
-        dispatchId,
-        actor: `worker:${stream.workerId}`,
-        service: stream.service,
-      })
+      .command(
+        entry.dispatch.runId,
+        { type: "heartbeat", dispatchId, ...reporter(stream.reporting) },
+        { reach: stream.reach },
+      )
       // The next heartbeat makes up for it.
       .catch((error: unknown) => this.options.log.debug({ err: error, dispatchId }, "heartbeat could not be recorded"))
       .finally(() => {
@@ -234,12 +233,21 @@ export class GrpcCarrier implements Carrier, GrpcWorkers, StreamOwner {
   async onAnswer(stream: WorkerStream, report: Report): Promise<void> {
     const entry = this.dispatches.get(report.dispatch_id);
     if (entry && !belongsTo(entry, stream))
-      return this.recorder.refuse(stream, report.dispatch_id, foreignDispatch(entry.name));
+      return this.recorder.refuse(stream, report.dispatch_id, reasonOfRefusal(entry, stream));
     const runId = entry?.dispatch?.runId ?? report.run_id;
     if (isRunId(runId)) {
       this.returnCredit(stream, report.dispatch_id);
-      await this.recorder.record(stream, runId, report);
+      await this.recorder.record(stream, runId, report, entry !== undefined);
     } else stream.close(status.INVALID_ARGUMENT, `run_id ${misfit.notOfFormat("uuid")}`);
+  }
+
+  /** It stays with its worker. The reason travels in a cancel. */
+  private refuse(entry: Entry, stream: WorkerStream): void {
+    const { dispatch } = entry;
+    const reason = reasonOfRefusal(entry, stream);
+    if (!dispatch) return;
+    stream.refused(dispatch.dispatchId, reason);
+    stream.write({ cancel: { dispatch_id: dispatch.dispatchId, reason } });
   }
 
   /** The worker has answered: its credit is free, whichever of its streams the answer came on. */

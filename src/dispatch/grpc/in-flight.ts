@@ -2,15 +2,14 @@
 // claimed. Runs and workers reach it through carrier.ts, other nodes through relayed-dispatches.ts.
 
 import { type Dispatch, type DispatchId, foreignDispatch } from "../../../machines/index.js";
-import type { BatchedCoordinatorMessage } from "../../sdk/protocol/index.js";
 import type { CarrierHost, Reservation } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
 import { FairQueue } from "../fair-queue.js";
 import type { DispatchLimits } from "../limits.js";
 import type { Claimant } from "../relay/local-streams.js";
 import type { ReservationId } from "../relay/messages.js";
-import { executeStep } from "../step-message.js";
-import type { ActionName, DispatchHolder } from "../workers.js";
+import { type CallbackToken, executeStep } from "../step-message.js";
+import { type ActionName, type DispatchHolder, FOREIGN_TENANT, type NameCall } from "../workers.js";
 import type { WorkerStream } from "./stream.js";
 import { StreamPool } from "./stream-pool.js";
 
@@ -41,19 +40,14 @@ export function isCommitted(entry: Entry | undefined): entry is CommittedEntry {
   return entry?.dispatch !== undefined;
 }
 
-/** A committed dispatch that no stream holds. */
-export function withoutStream(dispatch: Dispatch): CommittedEntry {
-  return { id: dispatch.dispatchId, name: dispatch.call, dispatch, stream: undefined };
+/** A dispatch belongs to the service that it was given to, and to the workers that serve its run's tenant. */
+export function belongsTo({ name }: Pick<Entry, "name">, stream: WorkerStream): boolean {
+  return name.service === stream.service && stream.servesTenant(name.tenantId);
 }
 
-/** A dispatch belongs to the service that it was given to. */
-export function belongsTo({ name }: Pick<Entry, "name">, { service }: Pick<WorkerStream, "service">): boolean {
-  return name.service === service;
-}
-
-/** What a worker of another service gets that names the dispatch as its own. */
-export function refusal({ id, name }: Entry): BatchedCoordinatorMessage {
-  return { cancel: { dispatch_id: id, reason: foreignDispatch(name) } };
+/** Why the stream's worker, of another service or tenant, has nothing to say about the dispatch. */
+export function reasonOfRefusal({ name }: Entry, stream: WorkerStream): string {
+  return stream.servesTenant(name.tenantId) ? foreignDispatch(name) : FOREIGN_TENANT;
 }
 
 export interface InFlightHost extends Pick<CarrierHost, "creditFreed"> {
@@ -67,12 +61,16 @@ export interface InFlightHost extends Pick<CarrierHost, "creditFreed"> {
   streamLost(dispatch: Dispatch): void;
   /** A worker holds a dispatch that this node does not know. */
   claimed(dispatchId: DispatchId, by: Claimant): void;
+  /** A worker of another service or tenant says that it holds the dispatch. */
+  refused(entry: Entry, stream: WorkerStream): void;
 }
 
 export interface InFlightOptions {
   /** Database time, epoch milliseconds. */
   readonly now: () => number;
   readonly limits: DispatchLimits;
+  readonly nameCall: NameCall;
+  readonly tokenOf: CallbackToken;
   readonly host: InFlightHost;
 }
 
@@ -126,7 +124,13 @@ export class InFlight {
     if (this.stopping || known?.dispatch) return;
     if (this.isExpired(dispatch)) this.resolve(dispatch.dispatchId);
     else if (known) this.commit(known, dispatch);
-    else this.sendUnreserved(withoutStream(dispatch));
+    else this.sendUnreserved(this.withoutStream(dispatch));
+  }
+
+  /** A committed dispatch that no stream holds. */
+  withoutStream(dispatch: Dispatch): CommittedEntry {
+    const name = this.options.nameCall(dispatch.call, dispatch.tenantId);
+    return { id: dispatch.dispatchId, name, dispatch, stream: undefined };
   }
 
   /** A dispatch that waits for another worker is left to its deadline: no worker starts a cancelled step. */
@@ -184,9 +188,9 @@ export class InFlight {
     const entry = this.entries.get(dispatchId);
     if (!entry) {
       this.claims.set(dispatchId, stream);
-      this.options.host.claimed(dispatchId, stream);
+      this.options.host.claimed(dispatchId, stream.claimant);
     }
-    if (entry && !belongsTo(entry, stream)) return stream.write(refusal(entry));
+    if (entry && !belongsTo(entry, stream)) return this.options.host.refused(entry, stream);
     if (!isCommitted(entry)) return;
     const holder = entry.stream;
     // It was sent again to another worker, which is alive: both will answer, and the first answer counts.
@@ -290,7 +294,8 @@ export class InFlight {
 
   private writeExecute(entry: CommittedEntry, stream: WorkerStream): void {
     const { dispatch } = entry;
-    stream.write({ execute: executeStep(dispatch, dispatch.deadlineAt - this.options.now()) });
+    const { now, tokenOf } = this.options;
+    stream.write({ execute: executeStep(dispatch, dispatch.deadlineAt - now(), tokenOf) });
     writeCancel(entry, stream);
   }
 

@@ -7,6 +7,7 @@ import type { Log } from "../../log.js";
 import type { FairScheduler } from "../../work/fair-scheduler.js";
 import type { CarrierHost } from "../carrier.js";
 import type { DispatchLimits } from "../limits.js";
+import { FOREIGN_TENANT } from "../workers.js";
 import { answerCommand, answerId, type Report } from "./answers.js";
 import type { WorkerStream } from "./stream.js";
 
@@ -34,10 +35,11 @@ export class Recorder {
     private readonly resolved: (dispatchId: DispatchId) => void,
   ) {}
 
-  async record(stream: WorkerStream, runId: RunId, report: Report): Promise<void> {
+  /** `isHeld`: by this node, which has found that the worker may answer the dispatch. */
+  async record(stream: WorkerStream, runId: RunId, report: Report, isHeld: boolean): Promise<void> {
     const dispatchId = report.dispatch_id;
     if (this.underWay.has(dispatchId)) return;
-    const recording = this.commandRun(stream, runId, report);
+    const recording = this.commandRun(stream, runId, report, isHeld);
     this.underWay.set(dispatchId, recording);
     await recording;
     this.underWay.delete(dispatchId);
@@ -48,21 +50,24 @@ export class Recorder {
     while (this.underWay.size > 0) await Promise.all(this.underWay.values());
   }
 
-  private async commandRun(stream: WorkerStream, runId: RunId, report: Report): Promise<void> {
+  private async commandRun(stream: WorkerStream, runId: RunId, report: Report, isHeld: boolean): Promise<void> {
     const dispatchId = report.dispatch_id;
     const arrival = this.arrivalOf(report);
     try {
       const command = await this.scheduler.compute(stream.service, () =>
-        answerCommand(report, stream, this.limits.outputBytes),
+        answerCommand(report, stream.reporting, this.limits.outputBytes),
       );
       const { id, at: arrivedAt } = arrival;
-      const answer = await this.host.command(runId, { ...command, arrivedAt }, { id });
+      const answer = await this.host.command(runId, { ...command, arrivedAt }, { id, reach: stream.reach });
       if (answer.type === "report" && answer.reason !== undefined) this.refuse(stream, dispatchId, answer.reason);
       else if (answer.type === "report") this.acknowledge(stream, dispatchId, answer.stale);
       else this.keep(runId, dispatchId, arrival, { reason: answer.type === "refused" ? answer.reason : answer.type });
     } catch (error) {
+      const isNoRun = error instanceof SagaError && error.status === 404;
+      // For a worker of some tenants a run of another is none.
+      if (isNoRun && !isHeld && stream.reach.tenants !== "*") this.refuse(stream, dispatchId, FOREIGN_TENANT);
       // The run was purged: the answer is stale.
-      if (error instanceof SagaError && error.status === 404) this.acknowledge(stream, dispatchId, true);
+      else if (isNoRun) this.acknowledge(stream, dispatchId, true);
       else this.keep(runId, dispatchId, arrival, { err: error });
     }
   }
@@ -74,9 +79,10 @@ export class Recorder {
     return before?.id === id ? before : { id, at: this.now() };
   }
 
-  /** The dispatch is another service's, and stays with its worker. The reason travels in a cancel: `Recorded` has none. */
+  /** The dispatch is another service's or tenant's, and stays with its worker. The reason travels in a cancel: `Recorded` has none. */
   refuse(stream: WorkerStream, dispatchId: DispatchId, reason: string): void {
-    this.log.warn({ dispatchId, workerId: stream.workerId, service: stream.service, reason }, "answer refused");
+    this.unrecorded.delete(dispatchId);
+    stream.refused(dispatchId, reason);
     stream.write({ cancel: { dispatch_id: dispatchId, reason } });
     stream.write({ recorded: { dispatch_id: dispatchId, stale: true } });
   }

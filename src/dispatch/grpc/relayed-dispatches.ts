@@ -3,10 +3,11 @@
 
 import type { Dispatch, DispatchId } from "../../../machines/index.js";
 import type { Reservation } from "../carrier.js";
+import { mayHold } from "../relay/claims.js";
 import type { LocalStreams, Surrendered } from "../relay/local-streams.js";
-import type { ReservationId } from "../relay/messages.js";
+import type { Claim, ReservationId } from "../relay/messages.js";
 import type { ActionName } from "../workers.js";
-import { type InFlight, isCommitted, withoutStream } from "./in-flight.js";
+import { type InFlight, isCommitted } from "./in-flight.js";
 
 export class RelayedDispatches implements LocalStreams {
   constructor(private readonly inFlight: InFlight) {}
@@ -44,15 +45,16 @@ export class RelayedDispatches implements LocalStreams {
     if (id !== dispatch.dispatchId) inFlight.resolve(dispatch.dispatchId);
     inFlight.forget(reserved);
     stream.slots.delete(id);
-    inFlight.execute({ ...withoutStream(dispatch), relayed: true }, stream);
+    inFlight.execute({ ...inFlight.withoutStream(dispatch), relayed: true }, stream);
     return true;
   }
 
   adopt(dispatch: Dispatch): boolean {
     const { inFlight } = this;
     const { dispatchId } = dispatch;
-    if (inFlight.stopping || inFlight.get(dispatchId) || !inFlight.claimant(dispatchId, dispatch.call)) return false;
-    inFlight.sendUnreserved({ ...withoutStream(dispatch), relayed: true });
+    const adopted = { ...inFlight.withoutStream(dispatch), relayed: true };
+    if (inFlight.stopping || inFlight.get(dispatchId) || !inFlight.claimant(dispatchId, adopted.name)) return false;
+    inFlight.sendUnreserved(adopted);
     return true;
   }
 
@@ -60,10 +62,13 @@ export class RelayedDispatches implements LocalStreams {
     return isCommitted(this.inFlight.get(dispatchId));
   }
 
-  surrender(dispatchId: DispatchId, workerId: string | undefined, service?: string): Surrendered | undefined {
+  surrender(
+    dispatchId: DispatchId,
+    workerId: string | undefined,
+    claim: Pick<Claim, "service" | "tenants">,
+  ): Surrendered | undefined {
     const entry = this.inFlight.get(dispatchId);
-    if (!isCommitted(entry) || entry.relayed || (service ?? entry.name.service) !== entry.name.service)
-      return undefined;
+    if (!isCommitted(entry) || entry.relayed || !mayHold(claim, entry.dispatch)) return undefined;
     const { stream, dispatch, cancelReason } = entry;
     if (stream && stream.workerId !== workerId) return undefined;
     this.inFlight.forget(entry);
@@ -74,7 +79,7 @@ export class RelayedDispatches implements LocalStreams {
   resend(dispatch: Dispatch): void {
     const { inFlight } = this;
     if (inFlight.stopping || inFlight.isExpired(dispatch) || inFlight.get(dispatch.dispatchId)) return;
-    inFlight.resend(withoutStream(dispatch));
+    inFlight.resend(inFlight.withoutStream(dispatch));
   }
 
   unclaimedCounts(): IterableIterator<readonly [name: ActionName, waiting: number]> {

@@ -9,19 +9,21 @@ import type { Log } from "../../log.js";
 import { PROTO_OPTIONS, protoPath, WORKER_SERVICE, type WorkerServiceHandlers } from "../../sdk/protocol/index.js";
 import { withGrace } from "../../work/loop.js";
 import type { NodeDispatcher } from "../node-dispatcher.js";
-import type { Authenticate } from "./stream.js";
+import type { GrpcDoor } from "./door.js";
 
 export interface GrpcServerOptions {
   readonly host: string;
   /** 0 takes a free port. */
   readonly port: number;
   readonly dispatcher: Pick<NodeDispatcher, "limits" | "workers" | "stop">;
-  /** Absent: every worker is admitted. */
-  readonly authenticate?: Authenticate;
+  /** Absent: access is off, and everyone may call everything. */
+  readonly door?: GrpcDoor;
   readonly log: Log;
   readonly keepalive?: Keepalive;
   /** Absent: the port has no TLS. */
   readonly tls?: ServerTls;
+  /** The authority of the certificates that clients are asked for, as PEM. Throws if it cannot be read. Absent: they are asked for none. */
+  readonly clientAuthority?: () => Buffer;
 }
 
 /** Milliseconds. A connection over which nothing came for `afterMs` is asked for a sign of life, and closed without one after `waitMs`. */
@@ -71,10 +73,11 @@ function packageDefinition(): PackageDefinition {
 }
 
 function createServer(options: GrpcServerOptions, health: HealthImplementation): Server {
-  const { dispatcher, authenticate, keepalive = { afterMs: 10_000, waitMs: 5_000 } } = options;
+  const { dispatcher, door, keepalive = { afterMs: 10_000, waitMs: 5_000 } } = options;
   const definition = packageDefinition();
-  const handlers: WorkerServiceHandlers = { ExecuteStep: (call) => dispatcher.workers.attach(call, authenticate) };
+  const handlers: WorkerServiceHandlers = { ExecuteStep: (call) => dispatcher.workers.attach(call, door) };
   const server = new Server({
+    interceptors: door ? [door.interceptor] : [],
     // Room for a result over its limit: it fails its step and does not break the stream. A larger message closes the
     // stream with RESOURCE_EXHAUSTED.
     "grpc.max_receive_message_length": Math.max(MESSAGE_BYTES, 2 * dispatcher.limits.outputBytes),
@@ -94,9 +97,21 @@ function createServer(options: GrpcServerOptions, health: HealthImplementation):
 
 /** gRPC's own `createSsl` keeps one certificate for good. Open connections keep the one that they began with. */
 class TlsCredentials extends ServerCredentials {
-  constructor(tls: ServerTls) {
-    super({ handshakeTimeout: HANDSHAKE_MS }, tls.context);
-    tls.onReplaced((context) => this.updateSecureContextOptions(context));
+  /** A client without a certificate, or with one that is not accepted, is answered by the door. */
+  constructor(tls: ServerTls, { clientAuthority, log }: Pick<GrpcServerOptions, "clientAuthority" | "log">) {
+    let ca = clientAuthority?.();
+    super(
+      { handshakeTimeout: HANDSHAKE_MS, ...(ca && { requestCert: true, rejectUnauthorized: false }) },
+      { ...tls.context, ...(ca && { ca }) },
+    );
+    tls.onReplaced((context) => {
+      try {
+        ca = clientAuthority?.();
+      } catch (error) {
+        log.error({ err: error }, "authority of client certificates not replaced, the old one stays");
+      }
+      this.updateSecureContextOptions({ ...context, ...(ca && { ca }) });
+    });
   }
 
   override _equals(other: ServerCredentials): boolean {
@@ -104,8 +119,9 @@ class TlsCredentials extends ServerCredentials {
   }
 }
 
-function bind(server: Server, { host, port, tls }: GrpcServerOptions): Promise<number> {
-  const credentials = tls === undefined ? ServerCredentials.createInsecure() : new TlsCredentials(tls);
+function bind(server: Server, options: GrpcServerOptions): Promise<number> {
+  const { host, port, tls } = options;
+  const credentials = tls === undefined ? ServerCredentials.createInsecure() : new TlsCredentials(tls, options);
   // An IPv6 address needs brackets in a gRPC target.
   const target = host.includes(":") && !host.startsWith("[") ? `[${host}]:${port}` : `${host}:${port}`;
   return new Promise((resolve, reject) => {

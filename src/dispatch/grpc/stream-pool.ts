@@ -4,6 +4,7 @@
 import type { DispatchLimits } from "../limits.js";
 import { Tally } from "../request-slots.js";
 import type { ActionName } from "../workers.js";
+import { addressOf } from "./door.js";
 import type { WorkerStream } from "./stream.js";
 
 export class StreamPool {
@@ -105,6 +106,3 @@ export class AttachedStreams {
     this.byAddress.add(address, -1);
   }
 }
-
-/** The address without the port, which differs from connection to connection. */
-const addressOf = (peer: string) => peer.replace(/:\d+$/, "");

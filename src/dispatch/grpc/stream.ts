@@ -3,6 +3,7 @@
 
 import { type ServerDuplexStream, status } from "@grpc/grpc-js";
 import { type DispatchId, isDispatchId, misfit } from "../../../machines/index.js";
+import { ANYONE, credentialId, type Principal, type Reach, type Tenants, tenantsOf } from "../../access/index.js";
 import type { Log } from "../../log.js";
 import {
   BATCH_MESSAGES,
@@ -16,18 +17,14 @@ import {
   type WorkerMessage,
 } from "../../sdk/protocol/index.js";
 import type { DispatchLimits } from "../limits.js";
+import type { Claimant } from "../relay/local-streams.js";
 import type { ReservationId } from "../relay/messages.js";
 import type { ConnectedWorker } from "../workers.js";
 import { type ActionName, versionedAction } from "../workers.js";
-import { isReport, type Report } from "./answers.js";
+import { isReport, type Report, type Reporting } from "./answers.js";
+import { CallRefused, EXECUTE_STEP, type GrpcDoor, type Presented } from "./door.js";
 
 export type WorkerCall = ServerDuplexStream<WorkerMessage, CoordinatorMessage>;
-
-/** Whether a worker's token is accepted. */
-export type Authenticate = (token: string) => AuthenticationAnswer | Promise<AuthenticationAnswer>;
-
-/** `reason` is sent to the worker. */
-export type AuthenticationAnswer = { readonly ok: true } | { readonly ok: false; readonly reason: string };
 
 /** What a stream reports. */
 export interface StreamOwner {
@@ -53,6 +50,10 @@ export class WorkerStream {
   draining = false;
   /** When it said hello, in database time. */
   since = 0;
+  /** Whose runs it serves. */
+  private tenants: Tenants = "*";
+  private principal: Principal = ANYONE;
+  private forgetCredential: (() => void) | undefined;
   /**
    * Dispatches that take credit: reserved, or handed over and unanswered. At most `maxInFlight`, except for claimed
    * ones.
@@ -82,7 +83,8 @@ export class WorkerStream {
     private readonly owner: StreamOwner,
     private readonly limits: DispatchLimits,
     private readonly log: Log,
-    private readonly authenticate: Authenticate | undefined,
+    /** Absent: every worker is admitted. */
+    private readonly door: GrpcDoor | undefined,
   ) {
     const noHello = () => this.close(status.INVALID_ARGUMENT, `no hello within ${limits.helloMs} ms`);
     this.helloTimer = setTimeout(noHello, limits.helloMs).unref();
@@ -111,12 +113,49 @@ export class WorkerStream {
   get worker(): ConnectedWorker {
     const { workerId, service, since, maxInFlight, draining } = this;
     const actions = [...this.actions];
-    return { workerId, service, actions, transport: "grpc", since, inFlight: this.slots.size, maxInFlight, draining };
+    const held = { inFlight: this.slots.size, maxInFlight };
+    return { workerId, service, ...this.ofTenants, actions, transport: "grpc", since, ...held, draining };
+  }
+
+  /** For other nodes. */
+  get claimant(): Claimant {
+    const { workerId, service } = this;
+    return { workerId, service, ...this.ofTenants };
+  }
+
+  /** For runs. */
+  get reporting(): Reporting {
+    const { workerId, service } = this;
+    return { workerId, service, ...(this.door && { credential: credentialId(this.principal) }) };
+  }
+
+  /** Whose runs hear of its reports. */
+  get reach(): Reach {
+    return { tenants: this.tenants };
+  }
+
+  private get ofTenants() {
+    return this.tenants === "*" ? {} : { tenants: this.tenants };
+  }
+
+  /** The tenant of a run. Undefined: the run has none. */
+  servesTenant(tenantId: string | undefined): boolean {
+    const { tenants } = this;
+    return tenants === "*" || (tenantId !== undefined && tenants.includes(tenantId));
   }
 
   serves(name: ActionName): boolean {
     const { actions } = this;
+    if (!this.servesTenant(name.tenantId)) return false;
     return actions.size === 0 || actions.has(name.action) || actions.has(versionedAction(name));
+  }
+
+  /** Its worker has named a dispatch that is none of its own. */
+  refused(dispatchId: DispatchId, reason: string): void {
+    const { workerId, service, principal } = this;
+    // It may name such dispatches by the thousand: the security log bounds its lines.
+    if (this.door) this.door.refuse(`dispatch ${dispatchId}: ${reason}`, this.presented, principal);
+    else this.log.warn({ dispatchId, workerId, service, reason }, "answer refused");
   }
 
   /** Keeps the order. Messages that the worker is too slow to read are buffered, within bounds. */
@@ -189,31 +228,52 @@ export class WorkerStream {
   private async onHello(hello: Hello): Promise<void> {
     clearTimeout(this.helloTimer);
     this.state = "authenticating";
+    if (!(await this.admit(hello))) return;
     const problem = helloProblem(hello, this.limits.helloBytes);
     if (problem !== undefined) return this.close(status.INVALID_ARGUMENT, problem);
-    if (!(await this.admit(hello.token))) return;
+    if (!this.mayServe(hello.service)) return;
     this.workerId = hello.worker_id;
     this.service = hello.service;
     this.actions = new Set(hello.actions);
     this.maxInFlight = hello.credit ? 0 : Math.min(Math.max(hello.max_in_flight, 1), this.limits.maxInFlight);
     this.outgoing.batches = hello.batches;
     this.state = "open";
+    const end = () => this.close(status.UNAUTHENTICATED, "the credential has ended");
+    this.forgetCredential = this.door?.untilEnd(this.principal, end);
+    if (!this.isOpen) return;
     this.owner.onHello(this, hello.in_flight.filter(isDispatchId));
     this.call.resume();
   }
 
-  private async admit(token: string): Promise<boolean> {
-    if (!this.authenticate) return true;
-    // Nothing is read while the token is checked.
+  private async admit({ token }: Hello): Promise<boolean> {
+    if (!this.door) return true;
+    // Nothing is read while the credential is checked.
     this.call.pause();
     try {
-      const answer = await this.authenticate(token);
-      if (!answer.ok) this.close(status.UNAUTHENTICATED, answer.reason);
+      this.principal = (await this.door.admit(EXECUTE_STEP, { ...this.presented, token })) ?? ANYONE;
+      this.tenants = tenantsOf(this.principal);
     } catch (error) {
-      this.log.error({ err: error }, "worker token could not be checked");
-      this.close(status.UNAVAILABLE, "the token could not be checked");
+      if (!(error instanceof CallRefused)) throw error;
+      this.close(error.code, error.details);
     }
     return this.state === "authenticating";
+  }
+
+  private get presented(): Presented {
+    return { metadata: this.call.metadata, peer: this.call.getPeer() };
+  }
+
+  private mayServe(service: string): boolean {
+    const { principal, tenants } = this;
+    const reason = !principal.services.match(service)
+      ? `the credential is not for the service ${service}`
+      : tenants.length === 0
+        ? "the credential serves the runs of no tenant"
+        : undefined;
+    if (reason === undefined) return true;
+    this.door?.refuse(reason, this.presented, principal);
+    this.close(status.PERMISSION_DENIED, reason);
+    return false;
   }
 
   private onReport(report: StepResult | StepFailure | null | undefined): void {
@@ -283,6 +343,7 @@ export class WorkerStream {
     this.state = "ended";
     clearTimeout(this.helloTimer);
     clearTimeout(this.stallTimer);
+    this.forgetCredential?.();
     this.outgoing.clear();
     this.owner.onEnd(this);
   }

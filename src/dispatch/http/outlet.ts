@@ -8,16 +8,14 @@ import type { Signing } from "../../egress/signing.js";
 import type { Log } from "../../log.js";
 import type { FairScheduler } from "../../work/fair-scheduler.js";
 import { type Delivery, type Destination, failed, type Outlet } from "../push/outlet.js";
-import { stepJson } from "../step-message.js";
+import { type CallbackOptions, stepJson } from "../step-message.js";
 import { responded } from "./response.js";
 
-export interface HttpOutletOptions {
+export interface HttpOutletOptions extends CallbackOptions {
   readonly guard: Guard;
   /** The secrets of the services that are called. Absent: no call is signed. */
   readonly signing?: Signing;
   readonly log: Pick<Log, "warn">;
-  /** The public URL of the service, which workers report to. */
-  readonly publicUrl: () => string;
   /** The most bytes of a step's output. */
   readonly outputBytes: number;
   /** Database time, epoch milliseconds. */
@@ -65,9 +63,9 @@ export class HttpOutlet implements Outlet {
   async stop(): Promise<void> {}
 
   private message(dispatch: Dispatch) {
-    const { signing, log, publicUrl, now } = this.options;
+    const { signing, log, now } = this.options;
     const { dispatchId, deadlineAt, call } = dispatch;
-    const body = stepJson(dispatch, deadlineAt - now(), publicUrl());
+    const body = stepJson(dispatch, deadlineAt - now(), this.options);
     signing?.warnOfGap(call.service, log);
     const headers = {
       ...{ "user-agent": "saga-orchestrator", accept: "application/json", "accept-encoding": "identity" },

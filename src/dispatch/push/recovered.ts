@@ -30,7 +30,7 @@ interface Recovered {
   /** When the other nodes are asked, on the monotonic clock. */
   askAt: number;
   /** No other node holds it, and whether it has a row is being read: from here on it is not let go. */
-  deciding: boolean;
+  isDeciding: boolean;
   /** Let go to a node that asked: what the other nodes answered before counts no longer. */
   letGo: boolean;
 }
@@ -54,13 +54,13 @@ export class RecoveredDispatches {
    */
   keeps(dispatchId: DispatchId, nodeId: string): boolean {
     const recovered = this.waiting.get(dispatchId);
-    if (!recovered || recovered.deciding || this.options.nodeId < nodeId) return true;
+    if (!recovered || recovered.isDeciding || this.options.nodeId < nodeId) return true;
     recovered.letGo = true;
     return false;
   }
 
   add(held: HeldDispatch, dispatch: Dispatch): void {
-    const fresh = { unanswered: 0, askAt: 0, deciding: false, letGo: false };
+    const fresh = { unanswered: 0, askAt: 0, isDeciding: false, letGo: false };
     this.waiting.set(held.dispatchId, { held, dispatch, ...fresh });
     this.askSoon();
   }
@@ -113,7 +113,7 @@ export class RecoveredDispatches {
     );
     const free = due.filter((recovered) => this.isFree(recovered, standings));
     if (free.length === 0) return;
-    for (const recovered of free) recovered.deciding = true;
+    for (const recovered of free) recovered.isDeciding = true;
     try {
       // After the answers: a node removes the row before it lets a dispatch go.
       const withRows = new Set(await this.options.withRows(free.map(({ held }) => held.dispatchId)));
@@ -125,7 +125,7 @@ export class RecoveredDispatches {
         else this.options.alreadyAccepted(held, dispatch);
       }
     } finally {
-      for (const recovered of free) recovered.deciding = false;
+      for (const recovered of free) recovered.isDeciding = false;
     }
   }
 

@@ -5,14 +5,12 @@ import type { Log } from "../../log.js";
 import { type Published, Publisher } from "../../sdk/broker/index.js";
 import type { AwayDestination } from "../push/destinations.js";
 import { type Delivery, type Destination, failed, type Outlet } from "../push/outlet.js";
-import { stepJson } from "../step-message.js";
+import { type CallbackOptions, stepJson } from "../step-message.js";
 
-export interface RabbitMqOutletOptions {
+export interface RabbitMqOutletOptions extends CallbackOptions {
   /** Holds a password. */
   readonly url: string;
   readonly log: Log;
-  /** The public URL of the service, which workers report to. */
-  readonly publicUrl: () => string;
   readonly messageBytes: number;
   /** Database time, epoch milliseconds. */
   readonly now: () => number;
@@ -51,10 +49,10 @@ export class RabbitMqOutlet implements Outlet {
   }
 
   async deliver(dispatch: Dispatch, signal: AbortSignal): Promise<Delivery> {
-    const { publicUrl, messageBytes, now } = this.options;
+    const { messageBytes, now } = this.options;
     const { dispatchId: id, deadlineAt, call } = dispatch;
     const remainingMs = deadlineAt - now();
-    const body = Buffer.from(stepJson(dispatch, remainingMs, publicUrl()));
+    const body = Buffer.from(stepJson(dispatch, remainingMs, this.options));
     if (body.length > messageBytes)
       return failed("limit_exceeded", `the message has ${body.length} bytes, more than ${messageBytes}`);
     const queue = call.address ?? "";

@@ -39,8 +39,9 @@ export class Claims {
   }
 
   /** A worker has just connected to this node and names a dispatch that it holds. */
-  forward(dispatchId: DispatchId, { workerId, service }: Claimant): void {
-    this.tellOwner({ dispatch_id: dispatchId, worker_id: workerId, service, how: "brought" });
+  forward(dispatchId: DispatchId, { workerId, service, tenants }: Claimant): void {
+    const limits = { service, ...(tenants && { tenants }) };
+    this.tellOwner({ dispatch_id: dispatchId, worker_id: workerId, ...limits, how: "brought" });
   }
 
   remember(claim: RemoteClaim): void {
@@ -86,7 +87,11 @@ export class Claims {
   }
 }
 
-/** Whether the worker is of the service that the dispatch was given to. Only one that has brought it names its service. */
-export function isOfService({ service }: Pick<Claim, "service">, { call }: Pick<Dispatch, "call">): boolean {
-  return service === undefined || service === call.service;
+/** Whether the worker may have the dispatch: by its service and its tenants. Only one that has brought it names them. */
+export function mayHold(
+  { service, tenants }: Pick<Claim, "service" | "tenants">,
+  { call, tenantId }: Pick<Dispatch, "call" | "tenantId">,
+): boolean {
+  if (service !== undefined && service !== call.service) return false;
+  return tenants === undefined || (tenantId !== undefined && tenants.includes(tenantId));
 }

@@ -4,7 +4,7 @@
 import type { CreditWaiter } from "../carrier.js";
 import type { FairQueue } from "../fair-queue.js";
 import type { DispatchLimits } from "../limits.js";
-import { versionedAction } from "../workers.js";
+import { type ActionName, nameKey, nameOf } from "../workers.js";
 import type { Batcher } from "./batcher.js";
 import type { LocalStreams } from "./local-streams.js";
 import type { Demand } from "./messages.js";
@@ -16,6 +16,11 @@ export interface DemandAnnouncerOptions {
   readonly limits: DispatchLimits;
 }
 
+interface Waiting {
+  readonly name: ActionName;
+  readonly calls: number;
+}
+
 export class DemandAnnouncer {
   private peers: ReadonlySet<string> = new Set();
   private gathering: NodeJS.Timeout | undefined;
@@ -23,6 +28,8 @@ export class DemandAnnouncer {
   /** The last announcement named calls: the peers must learn when none wait any more. */
   private hadDemand = false;
   private stopped = false;
+  /** Which demand comes first in the next announcement. */
+  private turn = 0;
 
   constructor(private readonly options: DemandAnnouncerOptions) {}
 
@@ -55,18 +62,26 @@ export class DemandAnnouncer {
     for (const nodeId of this.peers) this.options.batcher.sendNow(nodeId, "dispatch.want", demand);
   }
 
+  /** Where there are more than one message names, each has its turn: those that no worker serves must not hold up the others. */
+  private inTurns(all: readonly Waiting[]): readonly Waiting[] {
+    const { demands: most } = this.options.limits;
+    if (all.length <= most) return all;
+    const first = this.turn % all.length;
+    this.turn = first + most;
+    return [...all.slice(first), ...all.slice(0, first)].slice(0, most);
+  }
+
   private demand(): Demand[] {
     const { streams, queue, limits } = this.options;
-    const demands = new Map<string, Demand>();
+    const waitings = new Map<string, Waiting>();
     for (const counts of [streams.unclaimedCounts(), queue.ownCounts()]) {
-      for (const [{ service, action, version }, waiting] of counts) {
-        const name = { service, action, version };
-        const key = `${service} ${versionedAction(name)}`;
-        if (demands.size >= limits.demands && !demands.has(key)) break;
-        const calls = Math.min(waiting + (demands.get(key)?.calls ?? 0), limits.vouchers);
-        demands.set(key, { ...name, calls, alone: !streams.serves(name) });
+      for (const [counted, waiting] of counts) {
+        const name = nameOf(counted);
+        const key = nameKey(name);
+        waitings.set(key, { name, calls: Math.min(waiting + (waitings.get(key)?.calls ?? 0), limits.vouchers) });
       }
     }
-    return [...demands.values()];
+    const named = this.inTurns([...waitings.values()]);
+    return named.map(({ name, calls }) => ({ ...name, calls, alone: !streams.serves(name) }));
   }
 }

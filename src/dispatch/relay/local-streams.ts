@@ -4,7 +4,7 @@
 import type { Dispatch, DispatchId } from "../../../machines/index.js";
 import type { Carrier, Reservation } from "../carrier.js";
 import type { ActionName } from "../workers.js";
-import type { ReservationId } from "./messages.js";
+import type { Claim, ReservationId } from "./messages.js";
 
 /** A dispatch that one side of the relay gives up to the other. A worker may have started it. */
 export interface Surrendered {
@@ -16,6 +16,8 @@ export interface Surrendered {
 export interface Claimant {
   readonly workerId: string;
   readonly service: string;
+  /** The tenants whose runs it serves. Absent: all, and runs of no tenant. */
+  readonly tenants?: readonly string[];
 }
 
 /** `id` is that of a dispatch, or of a voucher whose dispatch has not come yet. */
@@ -33,10 +35,14 @@ export interface LocalStreams extends Pick<Carrier, "send" | "cancel" | "holds">
   /** Whether the committed dispatch is here, with a worker or without. */
   hasCommitted(dispatchId: DispatchId): boolean;
   /**
-   * Gives up a dispatch of the service that has no worker here, or none but `workerId`, which holds it at another node
-   * now. Without a service, it is of the dispatch's.
+   * Gives up a dispatch that the claim's worker may have, and that has no worker here, or none but `workerId`, which holds it at another node
+   * now.
    */
-  surrender(dispatchId: DispatchId, workerId: string | undefined, service?: string): Surrendered | undefined;
+  surrender(
+    dispatchId: DispatchId,
+    workerId: string | undefined,
+    claim: Pick<Claim, "service" | "tenants">,
+  ): Surrendered | undefined;
   /** Sends it to any worker: no worker has started it. */
   resend(dispatch: Dispatch): void;
   /** The actions of the dispatches that wait for any worker, and how many. */

@@ -42,6 +42,8 @@ export interface Claim {
   readonly worker_id: string;
   /** The worker's service, where it brought the dispatch. */
   readonly service?: string;
+  /** The tenants whose runs it serves. Absent: all, and runs of no tenant. */
+  readonly tenants?: readonly string[];
   readonly how: "brought" | "held" | "kept";
 }
 
@@ -132,7 +134,10 @@ export type DispatchAsk = Ask | DirectoryAsk | HeldAsk;
 const isText = (value: Json | undefined): value is string => typeof value === "string";
 
 const isActionName = (value: JsonObject): boolean =>
-  isText(value.service) && isText(value.action) && typeof value.version === "number";
+  isText(value.service) &&
+  isText(value.action) &&
+  typeof value.version === "number" &&
+  (value.tenantId === undefined || isText(value.tenantId));
 
 const isCalledAction = (value: Json): boolean => isObject(value) && isActionName(value) && isText(value.transport);
 

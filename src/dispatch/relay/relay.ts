@@ -10,7 +10,7 @@ import type { DispatchLimits } from "../limits.js";
 import type { Ownership, Peers } from "../ownership.js";
 import type { DispatchHolder } from "../workers.js";
 import { Batcher } from "./batcher.js";
-import { Claims, isOfService, type RemoteClaim } from "./claims.js";
+import { Claims, mayHold, type RemoteClaim } from "./claims.js";
 import { DemandAnnouncer } from "./demand.js";
 import type { Claimant, LocalStreams } from "./local-streams.js";
 import type { Ask, Tell, Voucher, VoucherId } from "./messages.js";
@@ -70,7 +70,7 @@ export class Relay implements CreditSharing {
     }
     if (this.options.streams.holds(dispatchId)) return false;
     const claim = this.claims.take(dispatchId);
-    if (!claim || !this.peers.has(claim.node_id) || !isOfService(claim, dispatch)) return false;
+    if (!claim || !this.peers.has(claim.node_id) || !mayHold(claim, dispatch)) return false;
     this.remote.bind({ dispatch }, claim);
     return true;
   }
@@ -205,11 +205,11 @@ export class Relay implements CreditSharing {
 
   private claimedElsewhere(claim: RemoteClaim): void {
     const { streams } = this.options;
-    const { dispatch_id: dispatchId, worker_id: workerId, service, how } = claim;
+    const { dispatch_id: dispatchId, worker_id: workerId, how } = claim;
     if (this.remote.claimed(claim)) return;
     // A stream here that seems to live gives the dispatch up only if its own worker has brought it to the other node
     // since.
-    const surrendered = streams.surrender(dispatchId, how === "brought" ? workerId : undefined, service);
+    const surrendered = streams.surrender(dispatchId, how === "brought" ? workerId : undefined, claim);
     if (surrendered) this.remote.bind(surrendered, claim);
     else if (!streams.holds(dispatchId)) this.claims.remember(claim);
   }

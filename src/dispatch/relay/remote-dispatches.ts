@@ -8,7 +8,7 @@ import type { Reservation } from "../carrier.js";
 import type { DispatchLimits } from "../limits.js";
 import type { DispatchHolder } from "../workers.js";
 import type { Batcher } from "./batcher.js";
-import { isOfService, type RemoteClaim } from "./claims.js";
+import { mayHold, type RemoteClaim } from "./claims.js";
 import type { Claimant, LocalStreams, Surrendered } from "./local-streams.js";
 import type { Ask, HandOver, RollCall, Voucher, VoucherId } from "./messages.js";
 
@@ -105,7 +105,7 @@ export class RemoteDispatches {
   claimed(claim: RemoteClaim): boolean {
     const entry = this.entries.get(claim.dispatch_id);
     if (!entry) return false;
-    if (!isCommitted(entry) || claim.how === "kept" || !isOfService(claim, entry.dispatch)) return true;
+    if (!isCommitted(entry) || claim.how === "kept" || !mayHold(claim, entry.dispatch)) return true;
     // Also when its worker has a new stream to the same node: that node may have given the dispatch up without our
     // hearing of it.
     const isBrought = claim.how === "brought" && claim.worker_id === entry.workerId;
@@ -118,10 +118,10 @@ export class RemoteDispatches {
   }
 
   /** Gives up a dispatch that this worker has brought to a stream of this node. */
-  surrender(dispatchId: DispatchId, { workerId, service }: Claimant): Surrendered | undefined {
+  surrender(dispatchId: DispatchId, claimant: Claimant): Surrendered | undefined {
     const entry = this.entries.get(dispatchId);
-    if (!isCommitted(entry) || (entry.workerId !== workerId && this.peers.has(entry.nodeId))) return undefined;
-    if (!isOfService({ service }, entry.dispatch)) return undefined;
+    if (!isCommitted(entry) || (entry.workerId !== claimant.workerId && this.peers.has(entry.nodeId))) return undefined;
+    if (!mayHold(claimant, entry.dispatch)) return undefined;
     this.forget(entry);
     this.tellResolved(entry);
     return entry;

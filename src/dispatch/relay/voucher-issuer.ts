@@ -6,7 +6,7 @@ import type { CreditWaiter } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
 import { FairQueue } from "../fair-queue.js";
 import type { DispatchLimits } from "../limits.js";
-import { type ActionName, versionedAction } from "../workers.js";
+import { type ActionName, nameKey, nameOf } from "../workers.js";
 import type { Batcher } from "./batcher.js";
 import type { LocalStreams } from "./local-streams.js";
 import type { Demand, HandOver, Whereabouts } from "./messages.js";
@@ -104,9 +104,10 @@ export class VoucherIssuer {
   }
 
   /** A waiter that is already in the queue keeps its place. */
-  private enqueue(nodeId: string, { service, action, version, alone }: Demand, nth: number, until: number): void {
-    const name = { service, action, version };
-    const id = `${nodeId} ${service} ${versionedAction(name)} ${nth} ${alone}`;
+  private enqueue(nodeId: string, demand: Demand, nth: number, until: number): void {
+    const { alone } = demand;
+    const name = nameOf(demand);
+    const id = `${nodeId} ${nameKey(name)} ${nth} ${alone}`;
     const known = this.waiters.get(id);
     if (known) {
       known.until = until;

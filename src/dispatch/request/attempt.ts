@@ -1,16 +1,16 @@
 // One attempt of a request, and its outcome as a run's command has it. It does not retry: whether and when there is
 // another attempt is decided by the run.
-import type { EngineErrorCode, HttpRequest } from "../../../machines/index.js";
+import type { Dispatch, EngineErrorCode, HttpRequest, RunId } from "../../../machines/index.js";
 import { ExchangeFailed, exchange, type Incoming } from "../../egress/exchange.js";
 import type { Guard } from "../../egress/guard.js";
 import type { Mask } from "../../egress/mask.js";
-import { type Secret, type Secrets, secretMisuse } from "../../egress/secrets.js";
+import { type Secret, type Secrets, type SecretUsers, secretMisuse, userOfSecret } from "../../egress/secrets.js";
 import type { FairScheduler } from "../../work/fair-scheduler.js";
 import type { CutOffReason, Failure, Outcome } from "../push/outlet.js";
 import type { Answered } from "../push/reporter.js";
 import { isExpected, outputOf, requestBody, retryAfterOf } from "./response.js";
 
-export interface RequestEnvironment {
+export interface RequestEnvironment extends SecretUsers {
   readonly guard: Guard;
   readonly secrets: Secrets;
   /** The most bytes that a response's body may have. */
@@ -28,11 +28,13 @@ type Attempted = Pick<Answered, "outcome" | "arrivedAt">;
 /** `signal` cuts the attempt off; its reason is a CutOffReason. */
 export async function attempt(
   request: HttpRequest,
-  idempotencyKey: string,
-  { guard, secrets, outputBytes, now, scheduler }: RequestEnvironment,
+  { runId, call: { idempotencyKey } }: Pick<Dispatch, "runId" | "call">,
+  environment: RequestEnvironment,
   signal: AbortSignal,
 ): Promise<Attempted> {
-  const secret = request.secretRef === undefined ? undefined : secretFor(request.secretRef, request.url, secrets);
+  const { guard, secrets, outputBytes, now, scheduler } = environment;
+  const { secretRef } = request;
+  const secret = secretRef === undefined ? undefined : await secretFor(secretRef, request.url, environment, runId);
   if (secret && "code" in secret) return { outcome: secret };
   const { method, url, followRedirects } = request;
   const body = requestBody(request.body);
@@ -70,11 +72,25 @@ function headersOf(
 }
 
 /** The secret, or why the request is not sent: a workflow may name any secret and any host. */
-function secretFor(name: string, url: string, secrets: Secrets): Secret | Failure {
+async function secretFor(
+  name: string,
+  url: string,
+  { secrets, userOf, secretUsed }: Pick<RequestEnvironment, "secrets" | keyof SecretUsers>,
+  runId: RunId,
+): Promise<Secret | Failure> {
   const secret = secrets.get(name);
-  if (!secret) return unsent("not_found", `there is no secret ${name}`);
+  let user: Awaited<ReturnType<typeof userOfSecret>>;
+  try {
+    user = secret && (await userOfSecret(secret, async () => userOf?.(runId)));
+  } catch {
+    // The store is away: the next attempt will know.
+    return { ...unsent("http_network", "it is not known now whose the secret is"), retryable: true };
+  }
+  if (!secret || !user) return unsent("not_found", `there is no secret ${name}`);
   const misuse = secretMisuse(name, secret, "bearer", url);
-  return misuse === undefined ? secret : unsent("http_network", misuse);
+  if (misuse !== undefined) return unsent("http_network", misuse);
+  if (user !== "anyone") secretUsed?.(name, user);
+  return secret;
 }
 
 function outcomeOf(incoming: Incoming, { expectedStatus }: HttpRequest, mask: Mask, now: number): Outcome {

@@ -19,9 +19,10 @@ export class RequestOutlet implements Outlet {
     return { key: host, pool: { group: service, key: workflowId ?? "" }, holder };
   }
 
-  async deliver({ call }: Dispatch, signal: AbortSignal): Promise<Delivery> {
-    if (!call.request) throw new Error("a call over the transport request has no request");
-    return { kind: "answered", ...(await attempt(call.request, call.idempotencyKey, this.environment, signal)) };
+  async deliver(dispatch: Dispatch, signal: AbortSignal): Promise<Delivery> {
+    const { request } = dispatch.call;
+    if (!request) throw new Error("a call over the transport request has no request");
+    return { kind: "answered", ...(await attempt(request, dispatch, this.environment, signal)) };
   }
 
   async stop(): Promise<void> {}

@@ -4,7 +4,7 @@ import type { Sql } from "postgres";
 import { isObject, type JsonObject } from "../../../machines/index.js";
 import { ExchangeFailed, exchange, type Incoming } from "../../egress/exchange.js";
 import type { Guard } from "../../egress/guard.js";
-import { type Secrets, secretMisuse } from "../../egress/secrets.js";
+import { type Secrets, type SecretUsers, secretMisuse, userOfSecret } from "../../egress/secrets.js";
 import { signedHeaders } from "../../egress/signature.js";
 import { WEBHOOK } from "../../egress/signing.js";
 import type { Log } from "../../log.js";
@@ -52,7 +52,7 @@ export const DEFAULT_COURIER_LIMITS: CourierLimits = {
   giveUpMs: 86_400_000,
 };
 
-export interface WebhookCourierOptions {
+export interface WebhookCourierOptions extends SecretUsers {
   readonly sql: Sql;
   readonly log: Log;
   readonly metrics: Pick<Metrics, "webhooks">;
@@ -205,14 +205,17 @@ export class WebhookCourier implements Courier {
     );
   }
 
-  private async attempt(id: string, { payload }: OwedWebhook): Promise<Outcome> {
-    const { secrets } = this.options;
+  private async attempt(id: string, { payload, runId }: OwedWebhook): Promise<Outcome> {
+    const { secrets, userOf, secretUsed } = this.options;
     const { url, headers, secret_ref: ref } = payload as { url: string; headers: JsonObject; secret_ref?: string };
-    const secret = ref === undefined ? undefined : secrets.get(ref);
+    const named = ref === undefined ? undefined : secrets.get(ref);
+    const user = named && (await userOfSecret(named, async () => userOf?.(runId)));
+    const secret = user && named;
     // Without a signature it would be refused, or trusted wrongly. The secret may be there after the next start.
     if (ref !== undefined && secret === undefined) return { why: "the secret that it names does not exist" };
     const misuse = ref && secret ? secretMisuse(ref, secret, "signing", url) : undefined;
     if (misuse !== undefined) return { why: misuse };
+    if (ref !== undefined && user && user !== "anyone") secretUsed?.(ref, user);
     const keys = secret === undefined ? secrets.signing.of(WEBHOOK) : [secret.value];
     return this.send(id, url, headers as Record<string, string>, JSON.stringify(payload.message), keys);
   }
@@ -243,9 +246,9 @@ export class WebhookCourier implements Courier {
     }
   }
 
-  private async giveUp(id: string, { runId, tries }: OwedWebhook, why: string): Promise<void> {
+  private async giveUp(id: string, { payload, runId, tries }: OwedWebhook, why: string): Promise<void> {
     this.options.metrics.webhooks.inc({ outcome: "given_up" });
-    this.options.log.error({ webhook: id, runId, tries, why }, "webhook given up");
+    this.options.log.error({ webhook: id, runId, tries, why: withoutHost(why, payload) }, "webhook given up");
     await removeWebhook(this.options.sql, id);
   }
 
@@ -267,4 +270,11 @@ function messageOf({ payload }: OwedWebhook): JsonObject {
   return isObject(payload.message) ? payload.message : {};
 }
 
+/** The host may have been made of what a client has sent, which is in no log. */
+function withoutHost(why: string, { url }: OwedWebhook["payload"]): string {
+  const host = bareHostOf(String(url));
+  return host === "" ? why : why.replaceAll(host, "its host");
+}
+
+const bareHostOf = (url: string) => URL.parse(url)?.hostname.replace(/\.$|[[\]]/g, "") ?? "";
 const hostOf = (url: string) => URL.parse(url)?.host ?? "";

@@ -39,6 +39,8 @@ export class BrokerLink {
   /** Why there is no connection, as the log says. */
   private said: string | undefined;
   private stopped = false;
+  /** Ends the try that sets up the connection. */
+  private giveUp = () => {};
 
   constructor(private readonly options: BrokerLinkOptions) {}
 
@@ -59,10 +61,13 @@ export class BrokerLink {
     if (connection) await close(connection);
   }
 
-  /** Closes the connection, on which nothing works any more. Another follows. */
-  reset(reason: string): void {
+  /**
+   * Closes the connection, on which nothing works any more. Another follows. `of`: the connection that the reason is about. What is heard late of an
+   * earlier one changes nothing.
+   */
+  reset(reason: string, of = this.connection): void {
     const { connection } = this;
-    if (!connection) return;
+    if (!connection || connection !== of) return;
     this.lose(connection, reason);
     void close(connection);
   }
@@ -83,8 +88,10 @@ export class BrokerLink {
       connection.on("close", (error?: Error) => this.lose(connection, error?.message ?? "closed"));
       this.connection = connection;
       if (this.stopped) return;
-      // A request over a connection that is lost may wait without end, and must not hold up the next connection.
-      const gone = new Promise((resolve) => connection.once("close", resolve));
+      // A request over a connection that is lost may wait without end, and its close takes longer than a pause: the next try waits for neither.
+      const gone = new Promise<void>((resolve) => {
+        this.giveUp = resolve;
+      });
       await Promise.race([opened(connection), gone]);
       if (this.connection !== connection) return;
       if (this.failures > 0) log.info({ name }, "connected to RabbitMQ again");
@@ -99,6 +106,7 @@ export class BrokerLink {
   private lose(connection: ChannelModel, reason: string): void {
     if (this.connection !== connection) return;
     this.connection = undefined;
+    this.giveUp();
     this.options.lost();
     this.again(reason);
   }

@@ -87,8 +87,8 @@ export class Publisher {
 
   private async open(connection: ChannelModel): Promise<void> {
     const channel = await connection.createConfirmChannel();
-    channel.on("error", (error) => this.link.reset(error.message));
-    channel.on("close", () => this.link.reset("the channel was closed"));
+    channel.on("error", (error) => this.link.reset(error.message, connection));
+    channel.on("close", () => this.link.reset("the channel was closed", connection));
     // The broker confirms a message that it has returned.
     channel.on("return", ({ properties }) => {
       if (this.unconfirmed.has(properties.messageId)) this.returned.add(properties.messageId);

@@ -1,6 +1,7 @@
 // An action: its schemas, its code, and its registration with the service.
 import type { Static, TSchema } from "typebox";
 import type { ActionContext } from "./context.js";
+import { refuseUnknown } from "./options.js";
 
 /**
  * The retry policy of an action's steps, where a step has none of its own. Omitted fields have the orchestrator's
@@ -79,16 +80,9 @@ const RETRY_MEMBERS: Readonly<Record<keyof RetryOptions, true>> = {
   nonRetryableCodes: true,
 };
 
-function refuseUnknown(of: string, given: object, known: object): void {
-  const unknown = Object.keys(given).find((member) => !Object.hasOwn(known, member));
-  if (unknown === undefined) return;
-  const plain = (member: string) => member.replaceAll("_", "").toLowerCase();
-  const meant = Object.keys(known).find((member) => plain(member) === plain(unknown));
-  const hint = meant ? `did you mean ${meant}?` : `it may have ${Object.keys(known).join(", ")}`;
-  throw new TypeError(`${of} has an unknown member ${JSON.stringify(unknown)}: ${hint}`);
-}
-
-/** Types `execute` by the schemas. Throws TypeError if the name or the version is invalid, or a member is unknown. */
+/**
+ * Types `execute` by the schemas. Throws TypeError if the name or the version is invalid, a schema or `execute` is missing, or a member is unknown.
+ */
 export function defineAction<const I extends TSchema, const O extends TSchema>(
   options: ActionOptions<I, O>,
 ): Action<Static<I>, Static<O>> {
@@ -98,8 +92,13 @@ export function defineAction<const I extends TSchema, const O extends TSchema>(
     throw new TypeError(`version of action ${options.name} must be an integer of 1 or more`);
   refuseUnknown(`action ${options.name}`, options, MEMBERS);
   if (options.retry) refuseUnknown(`retry of action ${options.name}`, options.retry, RETRY_MEMBERS);
+  for (const member of ["input", "output"] as const)
+    if (!isSchema(options[member])) throw new TypeError(`action ${options.name} needs ${member}, a JSON Schema`);
+  if (typeof options.execute !== "function") throw new TypeError(`action ${options.name} needs execute, a function`);
   return Object.freeze({ ...options, version });
 }
+
+const isSchema = (value: unknown) => (typeof value === "object" && value !== null) || typeof value === "boolean";
 
 /** How the service reaches the worker. */
 export interface Reach {

@@ -56,7 +56,7 @@ export function openClient({ address, tls }: Target, timing: Pick<Timing, keyof 
   // The loader builds the constructors from the file, so TypeScript cannot see them: ProtoGrpcType is generated from
   // the same file.
   loaded ??= loadPackageDefinition(loadSync(protoPath(), PROTO_OPTIONS)) as unknown as ProtoGrpcType;
-  const connections = new Connections(tls ? credentials.createSsl(authorities(tls)) : credentials.createInsecure());
+  const connections = new Connections(tls ? channelOf(tls) : credentials.createInsecure());
   const client = new loaded.saga.worker.v1.WorkerService(address, connections, {
     ...CHANNEL,
     "grpc.keepalive_time_ms": Math.max(timing.keepaliveMs, SHORTEST.keepaliveMs),
@@ -70,6 +70,12 @@ export function openClient({ address, tls }: Target, timing: Pick<Timing, keyof 
       connections.destroy();
     },
   };
+}
+
+function channelOf(tls: TlsOptions): ChannelCredentials {
+  const { cert, key } = tls.client ?? {};
+  if (cert === undefined || key === undefined) return credentials.createSsl(authorities(tls));
+  return credentials.createSsl(authorities(tls), Buffer.from(key), Buffer.from(cert));
 }
 
 /**

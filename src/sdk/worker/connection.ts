@@ -12,12 +12,14 @@ import {
 } from "../protocol/index.js";
 import { type Client, openClient, type Target, type WorkerCall } from "./client.js";
 import type { CreditStream } from "./credit.js";
-import type { Log } from "./log.js";
+import { type Log, reasonOf } from "./log.js";
 import { jitteredBackoff, type Timing } from "./timing.js";
 
 export interface ConnectionOwner {
+  /** The credential of the next stream; empty if there is none. */
+  token(): string | Promise<string>;
   /** The first message of every stream. */
-  hello(): Hello;
+  hello(token: string): Hello;
   onHelloAck(connection: Connection, ack: HelloAck): void;
   /** A connection that was lost has a stream again, to a service that may have another database than before. */
   onReconnected(): void;
@@ -93,7 +95,22 @@ export class Connection implements CreditStream {
     client?.close();
   }
 
+  /** With the present credential: that of the last stream may have ended. */
   private open(): void {
+    const token = this.owner.token();
+    if (typeof token === "string") return this.openStream(token);
+    token.then(
+      (present) => {
+        if (this.state !== "closed") this.openStream(present);
+      },
+      (error: unknown) => {
+        if (this.state !== "closed")
+          this.openAgain(`the token could not be had: ${reasonOf(error)}`, this.failures === 0);
+      },
+    );
+  }
+
+  private openStream(token: string): void {
     // Always over a new TCP connection. gRPC waits without a limit for the first frame of a server, so a channel whose connection
     // was accepted and is never answered would keep every further stream waiting.
     this.client?.abandon();
@@ -108,7 +125,7 @@ export class Connection implements CreditStream {
     });
     call.on("error", (error: ServiceError) => this.lose(call, error));
     call.on("end", () => this.lose(call, undefined));
-    call.write({ hello: this.owner.hello() });
+    call.write({ hello: this.owner.hello(token) });
     this.timer = setTimeout(() => {
       call.cancel();
       this.lose(call, undefined);
@@ -161,11 +178,20 @@ export class Connection implements CreditStream {
     this.outgoing = undefined;
     this.nodeId = undefined;
     this.state = "connecting";
-    if (this.failures === 0 || error?.code === status.UNAUTHENTICATED || error?.code === status.INVALID_ARGUMENT) {
-      const reason = error ? `${status[error.code]}: ${error.details}` : "the stream ended";
-      this.log.warn({ target: this.target.address, reason }, "stream to the service lost, reconnecting");
-    }
-    this.timer = setTimeout(() => this.open(), jitteredBackoff(this.timing, this.failures++));
+    const reason = error ? `${status[error.code]}: ${error.details}` : "the stream ended";
+    this.openAgain(reason, this.failures === 0 || (error !== undefined && REFUSALS.has(error.code)));
     this.owner.onLost(this);
   }
+
+  private openAgain(reason: string, isNews: boolean): void {
+    if (isNews) this.log.warn({ target: this.target.address, reason }, "stream to the service lost, reconnecting");
+    this.timer = setTimeout(() => this.open(), jitteredBackoff(this.timing, this.failures++));
+  }
 }
+
+/** What someone has to mend. */
+const REFUSALS: ReadonlySet<status> = new Set([
+  status.UNAUTHENTICATED,
+  status.PERMISSION_DENIED,
+  status.INVALID_ARGUMENT,
+]);

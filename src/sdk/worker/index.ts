@@ -7,4 +7,5 @@ export type { Log } from "./log.js";
 export { runWorker } from "./run.js";
 export { DEFAULT_TIMING, type Timing } from "./timing.js";
 export type { TlsOptions } from "./tls.js";
+export type { Token } from "./token.js";
 export { createWorker, type Worker, type WorkerOptions } from "./worker.js";

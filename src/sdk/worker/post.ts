@@ -3,6 +3,7 @@
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { authorities, type TlsOptions } from "./tls.js";
+import type { Credential } from "./token.js";
 
 export interface Posted {
   readonly status: number;
@@ -16,17 +17,28 @@ export interface Posted {
 
 /** By what the service knows the worker, and the worker the service. */
 export interface Peers {
-  readonly token: string | undefined;
+  readonly credential: Pick<Credential, "present" | "isRenewed">;
   readonly tls: TlsOptions | undefined;
 }
 
+/** What says that a request may be made. */
+export type Authority = { readonly authorization: string } | { readonly "saga-callback-token": string };
+
 const MOST_TEXT = 65_536;
 
-/** Rejects without an answer, also when the signal is aborted. */
-export function post(url: string, body: string, { token, tls }: Peers, signal: AbortSignal): Promise<Posted> {
+/** Rejects without an answer, also when the signal is aborted. `authority`: in place of the worker's credential. */
+export async function post(
+  url: string,
+  body: string,
+  { credential, tls }: Peers,
+  signal: AbortSignal,
+  authority?: Authority,
+): Promise<Posted> {
+  const token = authority ? undefined : await credential.present();
   const headers = {
     "content-type": "application/json",
     "content-length": Buffer.byteLength(body),
+    ...authority,
     ...(token !== undefined && { authorization: `Bearer ${token}` }),
   };
   return new Promise((resolve, reject) => {

@@ -108,7 +108,9 @@ export class Registrar {
       if (status >= 200 && status < 300) return posted;
       if (location !== undefined)
         return { final: true, message: `${url} redirects to ${location}: give the worker that address as its api` };
-      const final = status >= 400 && status < 500 && !RETRYABLE.has(status);
+      // What gives the token may have another one by then.
+      const isRenewable = status === 401 && this.options.credential.isRenewed;
+      const final = status >= 400 && status < 500 && !RETRYABLE.has(status) && !isRenewable;
       return { final, message: `${status} ${text.slice(0, 2_000)}` };
     } catch (error) {
       this.options.signal.throwIfAborted();

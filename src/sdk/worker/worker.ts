@@ -11,9 +11,11 @@ import { ConnectionPool } from "./connection-pool.js";
 import { CreditDivision } from "./credit.js";
 import { Executor, OUTPUT_BYTES } from "./executor.js";
 import { type Log, stderrLog } from "./log.js";
+import { checkGrpc, checkWorker } from "./options.js";
 import { Registrar } from "./register.js";
 import { completeTiming, type Timing } from "./timing.js";
 import type { TlsOptions } from "./tls.js";
+import { Credential, type Token } from "./token.js";
 
 export interface WorkerOptions {
   /** The service whose actions these are: workflows name them "service.action". */
@@ -43,8 +45,11 @@ export interface WorkerOptions {
    * which then counts for `api`, too. Absent: gRPC without TLS.
    */
   readonly tls?: TlsOptions;
-  /** The credential, where the orchestrator asks for one. */
-  readonly token?: string;
+  /**
+   * The credential, where the orchestrator asks for one, or a function that gets it: it is asked for every stream and every request, so also
+   * when a token was refused or has ended.
+   */
+  readonly token?: Token | undefined;
   /** Default: JSON lines on stderr. */
   readonly log?: Log;
   /** How long `stop` waits for steps in flight and for unrecorded answers, in milliseconds. Default 30,000. */
@@ -69,8 +74,23 @@ export interface Worker {
 /** Dispatch ids that one hello may name. */
 const HELLO_IDS = 10_000;
 
-/** Connects to nothing before `start`. Throws TypeError if there is no action. */
+const MEMBERS: Readonly<Record<keyof WorkerOptions, true>> = {
+  ...{
+    service: true,
+    serviceVersion: true,
+    grpc: true,
+    api: true,
+    actions: true,
+    maxInFlight: true,
+    outputBytes: true,
+  },
+  ...{ workerId: true, tls: true, token: true, log: true, drainTimeoutMs: true, timing: true },
+};
+
+/** Connects to nothing before `start`. Throws TypeError if an option is missing, malformed or unknown. */
 export function createWorker(options: WorkerOptions): Worker {
+  checkWorker(options, MEMBERS);
+  checkGrpc(options.grpc);
   return new StreamWorker(options);
 }
 
@@ -84,6 +104,7 @@ class StreamWorker implements Worker, ConnectionOwner {
   private readonly credit: CreditDivision<Connection>;
   private readonly stopping = new AbortController();
   private readonly registrar: Registrar;
+  private readonly credential: Credential;
   private ticker: NodeJS.Timeout | undefined;
   private started: Promise<void> | undefined;
   private stopped: Promise<void> | undefined;
@@ -91,17 +112,17 @@ class StreamWorker implements Worker, ConnectionOwner {
   private onSettled: () => void = () => {};
 
   constructor(private readonly options: WorkerOptions) {
-    if (options.actions.length === 0) throw new TypeError("a worker needs at least one action");
     this.workerId = options.workerId ?? makeId(options.service);
     this.timing = completeTiming(options.timing);
     this.log = options.log ?? stderrLog();
-    const { api, service, serviceVersion, token, tls, actions } = options;
+    const { api, service, serviceVersion, tls, actions } = options;
     const { timing, log, stopping } = this;
+    this.credential = new Credential(options.token);
     this.registrar = new Registrar({
       api,
       service,
       serviceVersion,
-      token,
+      credential: this.credential,
       tls,
       actions,
       timing,
@@ -144,14 +165,19 @@ class StreamWorker implements Worker, ConnectionOwner {
 
   // ---- ConnectionOwner
 
-  hello(): Hello {
+  token(): string | Promise<string> {
+    // The service takes a certificate or a token, not both.
+    return this.options.tls?.client ? "" : (this.credential.present() ?? "");
+  }
+
+  hello(token: string): Hello {
     const { options } = this;
     return {
       worker_id: this.workerId,
       service: options.service,
       actions: options.actions.map(({ name, version }) => `${name}@${version}`),
       max_in_flight: this.maxInFlight,
-      token: options.token ?? "",
+      token,
       in_flight: this.unattended(),
       batches: true,
       credit: true,

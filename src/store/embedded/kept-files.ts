@@ -1,5 +1,5 @@
 // The small files that a data directory has beside the cluster: the password and the port.
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { access, link, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
@@ -16,9 +16,9 @@ export async function exists(path: string): Promise<boolean> {
 /** Linked into place, so that two starts at once agree on one password, and neither reads half of it. */
 export async function keptPassword(home: string): Promise<string> {
   const path = join(home, "postgres-password");
-  const aside = `${path}.${process.pid}`;
+  // In two containers, both services may have the same process id.
+  const aside = `${path}.${randomUUID()}`;
   if (!(await exists(path))) {
-    await rm(aside, { force: true });
     await writeFile(aside, randomBytes(24).toString("hex"), { mode: 0o600, flag: "wx" });
     await link(aside, path).catch(() => undefined);
     await rm(aside, { force: true });

@@ -5,7 +5,7 @@ import { readlink, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../log.js";
-import { DataDirInUse, isLockFree } from "./owner-lock.js";
+import { DataDirInUse, ifAbandoned } from "./owner-lock.js";
 import { isAlive, readPostmasterFile, stopProcess } from "./server.js";
 
 /** A server that starts, or recovers, refuses connections for a while. */
@@ -26,26 +26,33 @@ export async function clearLeftover(options: LeftoverOptions): Promise<void> {
   if (file === undefined || !isAlive(file.pid)) return;
   const isRunning = () => isPostmaster(file.pid, pgdata);
   if (!(await isRunning())) {
+    // A server that has ended in the meantime may have been replaced by another service, whose file this is now.
+    if ((await readPostmasterFile(pgdata))?.pid !== file.pid) return;
     // After a reboot, or in a new container, the process id belongs to another program. Postgres would take that for its server.
     log.info({ server: file.pid }, "stale process id of an embedded Postgres removed");
     await rm(join(pgdata, "postmaster.pid"), { force: true });
     return;
   }
-  if (!(await isAbandoned(file.pid, options))) return;
-  log.info({ server: file.pid }, "stopping the embedded Postgres of a service that is gone");
-  await stopProcess((signal) => signalIfAlive(file.pid, signal), endOf(isRunning));
+  await stopIfAbandoned(file.pid, options, async () => {
+    log.info({ server: file.pid }, "stopping the embedded Postgres of a service that is gone");
+    await stopProcess((signal) => signalIfAlive(file.pid, signal), endOf(isRunning));
+  });
   if (await isRunning()) throw new Error(`Process ${file.pid}, an old embedded Postgres of ${home}, cannot be stopped`);
 }
 
-/** False: the server ended in the meantime. */
-async function isAbandoned(pid: number, { home, pgdata, log, urlAt }: LeftoverOptions): Promise<boolean> {
+/** Returns when the server has been stopped, or has ended by itself. */
+async function stopIfAbandoned(
+  pid: number,
+  { home, pgdata, log, urlAt }: LeftoverOptions,
+  stop: () => Promise<void>,
+): Promise<void> {
   const deadline = Date.now() + ASK_FOR_MS;
   let reason: unknown;
   while (Date.now() < deadline) {
     const file = await readPostmasterFile(pgdata);
-    if (file?.pid !== pid || !(await isPostmaster(pid, pgdata))) return false;
+    if (file?.pid !== pid || !(await isPostmaster(pid, pgdata))) return;
     try {
-      if (await isLockFree(urlAt(file.port), log)) return true;
+      if (await ifAbandoned(urlAt(file.port), log, stop)) return;
       throw new DataDirInUse(home);
     } catch (error) {
       if (error instanceof DataDirInUse) throw error;

@@ -11,6 +11,10 @@ const OWNER_LOCK = "32476718965946222";
 
 /** The session of a service that was killed a moment ago may still exist: the lock is tried a few times before another service counts. */
 const ATTEMPTS = 10;
+const PAUSE_MS = 150;
+
+/** A service takes the lock as soon as its server answers: a server that is older than this and whose lock is free has lost its service. */
+const SETTLED_SECONDS = 5;
 
 export class DataDirInUse extends Error {
   override readonly name = "DataDirInUse";
@@ -62,11 +66,17 @@ export class OwnerLock {
   }
 }
 
-/** Whether the lock is free. Throws if the server cannot be asked. */
-export async function isLockFree(url: string, log: Logger): Promise<boolean> {
+/**
+ * Does the work while the lock is held, if it is free: no other service can then take the server for its own. False: another service has the
+ * lock. Throws if the server cannot be asked.
+ */
+export async function ifAbandoned(url: string, log: Logger, work: () => Promise<void>): Promise<boolean> {
   const session = openSession(url, log, () => {});
   try {
-    return await tryLock(session);
+    while (await isAwaited(session)) await delay(PAUSE_MS);
+    if (!(await tryLock(session))) return false;
+    await work();
+    return true;
   } finally {
     await session.end({ timeout: 1 });
   }
@@ -80,10 +90,19 @@ function openSession(url: string, log: Logger, onclose: () => void): Sql {
   });
 }
 
+/** Whether the server is so new that its service may be about to take the lock. */
+async function isAwaited(session: Sql): Promise<boolean> {
+  const [row] = await session<{ awaited: boolean }[]>`
+    select clock_timestamp() < pg_postmaster_start_time() + make_interval(secs => ${SETTLED_SECONDS}) and not exists (
+      select from pg_locks where locktype = 'advisory' and granted and objsubid = 1
+        and (classid::int8 << 32) | objid::int8 = ${OWNER_LOCK}::int8) as awaited`;
+  return row?.awaited === true;
+}
+
 async function tryLock(session: Sql, attempts = ATTEMPTS): Promise<boolean> {
   for (let attempt = 1; ; attempt++) {
     const [row] = await session<{ taken: boolean }[]>`select pg_try_advisory_lock(${OWNER_LOCK}::bigint) as taken`;
     if (row?.taken === true || attempt === attempts) return row?.taken === true;
-    await delay(150);
+    await delay(PAUSE_MS);
   }
 }

@@ -4,6 +4,7 @@
 // Invariants
 // - One service at a time uses a data directory (owner-lock.ts). A second one ends with an error that says so.
 // - A server that outlived its service is stopped and a new one is started (leftover.ts): that one is our child, and its log is ours.
+//   Its owner lock is held meanwhile, and it is left alone while its service may be about to take the lock.
 // - The data directory is complete or absent (it is renamed into place); its password is random and never leaves `dataDir`.
 // Decisions
 // - 2026-11-21: the server's programs are started directly. The npm wrapper would share our process group, and it recognises readiness by
@@ -19,7 +20,7 @@ import { initialiseCluster } from "./initdb.js";
 import { exists, freePort, keepPort, keptPassword, keptPort } from "./kept-files.js";
 import { clearLeftover } from "./leftover.js";
 import { DataDirInUse, OwnerLock } from "./owner-lock.js";
-import { type Cluster, type Server, startServer } from "./server.js";
+import { type Cluster, readPostmasterFile, type Server, startServer } from "./server.js";
 
 export interface EmbeddedPostgres {
   readonly url: string;
@@ -39,10 +40,14 @@ const RESTART_MS = { base: 500, cap: 10_000 };
 /** A server that ran for this long did not die of its start. */
 const STEADY_AFTER_MS = 60_000;
 
-/** Throws an error for the operator: another service uses the directory, there is no unprivileged account, or the server's last output. */
+/** The folder of `SAGA_DATA_DIR` cannot be made or entered. */
+export class UnusableDataDir extends Error {
+  override readonly name = "UnusableDataDir";
+}
+
+/** Throws an error for the operator: the directory cannot be made, another service uses the directory, there is no unprivileged account, or the server's last output. */
 export async function startEmbeddedPostgres({ dataDir, log, port }: EmbeddedOptions): Promise<EmbeddedPostgres> {
-  await mkdir(dataDir, { recursive: true });
-  const home = await realpath(dataDir);
+  const home = await homeAt(dataDir);
   const pgdata = join(home, "postgres");
   const account = await serverAccount(pgdata);
   const cluster: Cluster = { pgdata, account, log, binaries: await findBinaries(home, account) };
@@ -50,8 +55,41 @@ export async function startEmbeddedPostgres({ dataDir, log, port }: EmbeddedOpti
   if (!(await exists(join(pgdata, "PG_VERSION")))) await initialiseCluster(cluster, password);
   const service = new EmbeddedService(cluster, home, password, port);
   await service.start();
+  // A misspelt DATABASE_URL would not be noticed.
+  log.info({ dataDir: home }, "DATABASE_URL is not set: the embedded Postgres is used");
   return { url: service.url, stop: () => service.stop() };
 }
+
+async function homeAt(dataDir: string): Promise<string> {
+  try {
+    await mkdir(dataDir, { recursive: true });
+    return await realpath(dataDir);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new UnusableDataDir(
+      `SAGA_DATA_DIR ${dataDir} cannot be used (${code}): name a folder that the service may write to`,
+      { cause: error },
+    );
+  }
+}
+
+/**
+ * For a command beside the service: the server of the service that is running, or else one that is started for the command, and stopped with it. A
+ * service that starts meanwhile finds the directory in use.
+ */
+export async function joinEmbeddedPostgres(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
+  try {
+    return await startEmbeddedPostgres(options);
+  } catch (error) {
+    if (!(error instanceof DataDirInUse)) throw error;
+    const home = await realpath(options.dataDir);
+    const running = await readPostmasterFile(join(home, "postgres"));
+    if (!running) throw error;
+    return { url: urlAt(await keptPassword(home), running.port), stop: async () => {} };
+  }
+}
+
+const urlAt = (password: string, port: number) => `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
 
 class EmbeddedService {
   private server: Server | undefined;
@@ -137,6 +175,6 @@ class EmbeddedService {
   }
 
   private urlAt(port: number): string {
-    return `postgres://postgres:${this.password}@127.0.0.1:${port}/postgres`;
+    return urlAt(this.password, port);
   }
 }

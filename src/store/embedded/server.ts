@@ -91,7 +91,8 @@ export async function startServer(cluster: Cluster, port: number): Promise<Serve
     pathFor(cluster, cluster.pgdata),
     ...flags,
   ]);
-  const output = keepOutput(child, (line) => logLine(cluster.log, line));
+  let stopping = false;
+  const output = keepOutput(child, (line) => logLine(cluster.log, line, stopping));
   // Our process may end without an orderly stop (an uncaught exception): the server still shuts down cleanly then.
   const atExit = () => void child.kill("SIGINT");
   process.once("exit", atExit);
@@ -99,7 +100,10 @@ export async function startServer(cluster: Cluster, port: number): Promise<Serve
     process.off("exit", atExit);
     return `${end}: ${output.join(" | ")}`;
   });
-  const stop = () => stopProcess((signal) => void child.kill(signal), ended);
+  const stop = () => {
+    stopping = true;
+    return stopProcess((signal) => void child.kill(signal), ended);
+  };
   const outcome = await Promise.race([ended, readiness(cluster.pgdata, child)]);
   if (outcome === "ready") return { port, ended, stop };
   await stop();
@@ -165,8 +169,9 @@ export function keepOutput(child: ChildProcess, onLine: (line: string) => void):
   return lines;
 }
 
-function logLine(log: Logger, line: string): void {
+/** A server that is stopped ends each open session with FATAL. */
+function logLine(log: Logger, line: string, stopping: boolean): void {
   if (line.startsWith("PANIC:")) log.error(`embedded Postgres: ${line}`);
-  else if (line.startsWith("FATAL:")) log.warn(`embedded Postgres: ${line}`);
+  else if (line.startsWith("FATAL:") && !stopping) log.warn(`embedded Postgres: ${line}`);
   else log.debug(`embedded Postgres: ${line}`);
 }

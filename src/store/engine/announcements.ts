@@ -55,8 +55,12 @@ export interface Announced {
  * own commit, and sees this one. Each run is notified once: its row and the place to continue from are written in one statement, and only
  * by the node that continues from the event's current place.
  */
-export async function announceTo(sql: Sql, event: DueEvent): Promise<Announced> {
-  const waiting = await correlatedRuns(sql, event, event.told_to, BATCH);
+export async function announceTo(
+  sql: Sql,
+  event: DueEvent,
+  options: { readonly tenantsApart?: boolean } = {},
+): Promise<Announced> {
+  const waiting = await correlatedRuns(sql, event, event.told_to, BATCH, options);
   const last = waiting.at(-1);
   if (last === undefined) return { notices: [], event, complete: true };
   const notices = waiting.map((runId) => ({ runId, id: noticeId(event.id, runId) }));

@@ -20,6 +20,8 @@ export interface DatabaseOptions {
   readonly log: Logger;
   /** Postgres refuses every write. */
   readonly readOnly?: boolean;
+  /** Settings of its sessions besides those of every pool. `role`: the role that they begin as, and that a reset goes back to. */
+  readonly settings?: Readonly<Record<string, string>>;
   /** Postgres plans each statement once a session: for statements of one shape, whatever their parameters. */
   readonly plannedOnce?: boolean;
 }
@@ -71,13 +73,14 @@ function following(pool: () => Sql): Sql {
   });
 }
 
-function openPool(url: string, { max, applicationName, log, readOnly, plannedOnce }: DatabaseOptions): Sql {
+function openPool(url: string, { max, applicationName, log, readOnly, plannedOnce, settings }: DatabaseOptions): Sql {
   return openSessions(url, {
     ...{ max, applicationName, onnotice: noticesTo(log) },
     settings: {
       ...{ ...SESSION_TIMEOUTS, ...PLANS },
       ...(readOnly && { default_transaction_read_only: "on" }),
       ...(plannedOnce && PLANNED_ONCE),
+      ...settings,
     },
   });
 }

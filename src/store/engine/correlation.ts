@@ -20,13 +20,15 @@ const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
 /**
  * Runs that wait for the event, in the order of their ids, from the one after `from` on. The comparisons of a topic are found by skipping
- * through the index. A run of them may still refuse the event: its `match` has the last word.
+ * through the index. A run of them may still refuse the event: its `match` has the last word. `tenantsApart`: an event of no tenant is for runs of no
+ * tenant only; otherwise it is for every run.
  */
 export async function correlatedRuns(
   sql: Sql,
   { id, topic, headers, tenant_id: tenant }: CorrelatedEvent,
   from: string | null,
   limit: number,
+  { tenantsApart = false }: { readonly tenantsApart?: boolean } = {},
 ): Promise<readonly RunId[]> {
   const [compared, expected, has] = [sql.unsafe(COMPARED), sql.unsafe(EXPECTED), JSON.stringify(headers)];
   const rows = await sql<{ run_id: RunId }[]>`
@@ -50,7 +52,8 @@ export async function correlatedRuns(
     select waiting.run_id from wanted cross join lateral (
       select run_id from event_waits
       where topic = ${topic} and ${compared} = wanted.by and ${expected} = wanted.value and run_id > ${from ?? FIRST_ID}
-        and (${tenant}::uuid is null or (select runs.tenant_id from runs where runs.id = event_waits.run_id) = ${tenant}::uuid)
+        and (${tenant === null && !tenantsApart}
+          or (select runs.tenant_id from runs where runs.id = event_waits.run_id) is not distinct from ${tenant}::uuid)
       order by run_id limit ${limit}
     ) waiting
     order by 1 limit ${limit}`;

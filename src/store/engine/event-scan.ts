@@ -12,13 +12,17 @@ const PAGE_BYTES = 4 * 1024 * 1024;
  */
 const ORDER_SLACK_SECONDS = 60;
 
-/** The next page. An event that was published before the run began, or that the run has taken, is not among them. */
+/**
+ * The next page. An event that was published before the run began, or that the run has taken, is not among them. `tenantsApart`: an event of no
+ * tenant is for runs of no tenant only; otherwise it is for every run.
+ */
 export async function scanEvents(
   sql: Sql,
   run: Pick<RunIdentity, "id" | "family" | "tenantId">,
   need: Extract<Need, { kind: "events" }>,
+  { tenantsApart = false }: { readonly tenantsApart?: boolean } = {},
 ): Promise<NonNullable<Facts["events"]>> {
-  const may = mayTake(sql, run, need);
+  const may = mayTake(sql, run, need, tenantsApart);
   const { after, since, named } = need;
   const floor = after === undefined ? before(sql, beginning(sql, run, since)) : sql`${after}::int8`;
   const rows = await sql<(EventFact & { readonly found: number })[]>`
@@ -40,11 +44,12 @@ function mayTake(
   sql: Sql,
   run: Pick<RunIdentity, "id" | "family" | "tenantId">,
   need: Extract<Need, { kind: "events" }>,
+  tenantsApart: boolean,
 ): Fragment {
-  const { id, tenantId } = run;
+  const { id, tenantId = null } = run;
   const { topic, headers } = need;
   return sql`e.topic = ${topic} and e.headers @> ${JSON.stringify(headers)}::text::jsonb and ${recent(sql, run, need)}
-    and (e.tenant_id is null or e.tenant_id = ${tenantId ?? null}::uuid)
+    and (e.tenant_id = ${tenantId}::uuid or (e.tenant_id is null and ${!tenantsApart || tenantId === null}))
     and not exists (select 1 from event_takes t where t.run_id = ${id} and t.event_id = e.id)`;
 }
 

@@ -1,6 +1,6 @@
 // Published events: adding one, and the present moment of a topic. Waiting runs are notified of events in announcements.ts, and scan them in
 // event-scan.ts; a run takes an event by a row in its own commit.
-import { eq, sql } from "drizzle-orm";
+import { and, eq, isNull, sql } from "drizzle-orm";
 import type { Sql } from "postgres";
 import type { Json } from "../../../machines/index.js";
 import { events } from "../schema.js";
@@ -14,6 +14,9 @@ export interface NewEvent {
   readonly topic: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly payload: Json;
+  /** Absent: it is of no tenant. */
+  readonly tenantId?: string;
+  /** Of this tenant, or of none. */
   readonly idempotencyKey?: string;
   /** The hash of topic, headers and payload: a repeat must have the same. */
   readonly hash: string;
@@ -21,22 +24,23 @@ export interface NewEvent {
 
 /** Resolves with the event's id, which is another event's if the key was used before; undefined: that event has other content. */
 export async function publishEvent(database: Sql, event: NewEvent): Promise<string | undefined> {
-  const { id, topic, headers, idempotencyKey, hash: requestHash } = event;
+  const { id, topic, headers, tenantId, idempotencyKey, hash: requestHash } = event;
   const text = JSON.stringify(event.payload);
   const dueAt = sql`now() + make_interval(secs => ${ANNOUNCED_FROM_MEMORY_SECONDS})`;
   const inserted = await query(database)
     .insert(events)
     .values({
-      ...{ id, topic, headers, idempotencyKey, requestHash, dueAt },
+      ...{ id, topic, headers, tenantId, idempotencyKey, requestHash, dueAt },
       ...{ payload: sql`${text}::text::json`, size: Buffer.byteLength(text) },
     })
-    .onConflictDoNothing({ target: events.idempotencyKey })
+    .onConflictDoNothing()
     .returning({ id: events.id });
   if (inserted.length === 1 || idempotencyKey === undefined) return id;
+  const ofTenant = tenantId === undefined ? isNull(events.tenantId) : eq(events.tenantId, tenantId);
   const [first] = await query(database)
     .select({ id: events.id, requestHash: events.requestHash })
     .from(events)
-    .where(eq(events.idempotencyKey, idempotencyKey));
+    .where(and(eq(events.idempotencyKey, idempotencyKey), ofTenant));
   // It was pruned a moment ago: the key is free again.
   if (!first) return publishEvent(database, event);
   return first.requestHash === requestHash ? first.id : undefined;
@@ -47,7 +51,7 @@ export interface PublishedEvent {
   readonly topic: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly payload: Json;
-  /** The tenant of the run that published it. */
+  /** Only its runs and triggers see the event. */
   readonly tenantId?: string;
   readonly publishedAt: Date;
 }

@@ -5,6 +5,7 @@ import type {
   EndedChild,
   Json,
   JsonObject,
+  KeyedRun,
   RecordedSignal,
   RunId,
   RunState,
@@ -12,6 +13,7 @@ import type {
   Unmatched,
 } from "../../../machines/index.js";
 import { shardOf } from "../../ids.js";
+import { hashOfKey } from "./start-keys.js";
 
 /** The ended children of a step entry, in their order; null: their outputs together exceed `most` bytes. */
 export async function endedChildren(
@@ -145,8 +147,10 @@ export async function startupVariables(sql: Sql, runId: RunId): Promise<JsonObje
   return row?.startup ?? {};
 }
 
-/** The run that was started with an idempotency key. */
-export async function keyedRun(sql: Sql, scope: string, key: string): Promise<{ readonly id: RunId } | null> {
-  const [row] = await sql<{ id: RunId }[]>`select run_id as id from start_keys where scope = ${scope} and key = ${key}`;
+/** The run that was started with an idempotency key: the key stays when it is erased. */
+export async function keyedRun(sql: Sql, scope: string, key: string): Promise<KeyedRun | null> {
+  const [row] = await sql<KeyedRun[]>`
+    select k.run_id as id, exists (select from erased_runs e where e.run_id = k.run_id) as erased
+    from start_keys k where k.scope = ${scope} and k.key = ${hashOfKey(key)}`;
   return row ?? null;
 }

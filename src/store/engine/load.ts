@@ -14,8 +14,9 @@ import {
 } from "../../../machines/index.js";
 import { keptInputs } from "./kept-inputs.js";
 import type { Revision } from "./revision.js";
+import { hashOfKey } from "./start-keys.js";
 
-export interface LoadedRun {
+export interface RunAtRevision {
   readonly stored: StoredRun;
   readonly revision: Revision;
   /** The token beside the revision. */
@@ -28,7 +29,7 @@ export interface LoadedRun {
 /** Columns by name: a column that a later release adds must not change a result (law 13). */
 const OF_THE_RUN = LOADED_COLUMNS.map((column) => `r.${column}`).join(", ");
 
-export async function loadRun(sql: Sql, runId: RunId): Promise<LoadedRun | undefined> {
+export async function loadRun(sql: Sql, runId: RunId): Promise<RunAtRevision | undefined> {
   const kept = keptInputs(sql);
   // What is kept now is at hand when the answer comes, whatever is evicted meanwhile.
   const known = new Map(kept.startsFor(runId).map((start) => [start, kept.get(start)]));
@@ -181,8 +182,20 @@ export async function findStart(
     select r.id, r.workflow_id, r.version, r.definition_id, r.state, s.request_hash
     from runs r join run_starts s on s.run_id = r.id
     where r.id = coalesce(
-      (select k.run_id from start_keys k where k.scope = ${key?.scope ?? null} and k.key = ${key?.key ?? null}), ${runId ?? null}::uuid)`;
+      (select k.run_id from start_keys k where k.scope = ${key?.scope ?? null} and k.key = ${key ? hashOfKey(key.key) : null}), ${runId ?? null}::uuid)`;
   return row;
+}
+
+/** Whether the run that a start with this id or key made has been erased. */
+export async function isStartErased(
+  sql: Sql,
+  runId: RunId | undefined,
+  key: { readonly scope: string; readonly key: string } | undefined,
+): Promise<boolean> {
+  const rows = await sql`
+    select from erased_runs where run_id = coalesce(
+      (select k.run_id from start_keys k where k.scope = ${key?.scope ?? null} and k.key = ${key ? hashOfKey(key.key) : null}), ${runId ?? null}::uuid)`;
+  return rows.length > 0;
 }
 
 export interface StartedRow {

@@ -14,6 +14,8 @@ export interface OutgoingEvent {
   /** Null, with the payload: the published event is gone. */
   readonly topic: string | null;
   readonly headers: Readonly<Record<string, string>> | null;
+  /** Of the run that owes it. */
+  readonly tenantId: string | null;
   /** JSON as it was stored. */
   readonly payload: string | null;
 }
@@ -43,8 +45,9 @@ export async function firstOutgoing(sql: Sql, shards: readonly ShardId[]): Promi
     ), sized as (
       select *, sum(size) over (order by ordinal) - size as before, count(*) over ()::int as found from named
     )
-    select id, run_id as "runId", topic, headers, payload::text as payload, found from sized
-    where before < ${PAGE_BYTES} order by ordinal`;
+    select id, run_id as "runId", topic, headers, payload::text as payload, found,
+      (select r.tenant_id from runs r where r.id = sized.run_id) as "tenantId"
+    from sized where before < ${PAGE_BYTES} order by ordinal`;
   const found = rows[0]?.found ?? 0;
   return { events: rows.map(({ found: _, ...event }) => event), more: found === PAGE || found > rows.length };
 }

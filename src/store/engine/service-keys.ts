@@ -6,13 +6,18 @@ import { serviceKeys } from "../schema.js";
 import { query } from "./query.js";
 
 /** What a key is for: one key serves one purpose. */
-export type KeyPurpose = "bus";
+export type KeyPurpose = "bus" | "callback" | "login";
+
+/** Undefined: none was made. */
+export async function knownServiceKey(database: Sql, purpose: KeyPurpose): Promise<string | undefined> {
+  const [known] = await query(database).select().from(serviceKeys).where(eq(serviceKeys.purpose, purpose));
+  return known?.secret;
+}
 
 /** 256 random bits, in Base64url. */
 export async function serviceKey(database: Sql, purpose: KeyPurpose): Promise<string> {
-  const known = () => query(database).select().from(serviceKeys).where(eq(serviceKeys.purpose, purpose));
-  const [first] = await known();
-  if (first) return first.secret;
+  const known = await knownServiceKey(database, purpose);
+  if (known !== undefined) return known;
   const secret = randomBytes(32).toString("base64url");
   const [made] = await query(database)
     .insert(serviceKeys)
@@ -20,7 +25,7 @@ export async function serviceKey(database: Sql, purpose: KeyPurpose): Promise<st
     .onConflictDoNothing()
     .returning();
   // Another node was quicker: its row is committed, or the insert would still wait for it.
-  const [row = made] = made ? [made] : await known();
-  if (!row) throw new Error(`the key for the ${purpose} is neither made nor there`);
-  return row.secret;
+  const key = made?.secret ?? (await knownServiceKey(database, purpose));
+  if (key === undefined) throw new Error(`the key for the ${purpose} is neither made nor there`);
+  return key;
 }

@@ -137,6 +137,9 @@ function fileOf(parameter: string, path: string): Buffer {
     return readFileSync(path);
   } catch (error) {
     const { message } = error as Error;
-    throw new UnusableDatabase(`The ${parameter} of DATABASE_URL cannot be read: ${message}`, { cause: error });
+    throw new UnusableDatabase(
+      `The ${parameter} of DATABASE_URL, or PG${parameter.toUpperCase()}, cannot be read: ${message}`,
+      { cause: error },
+    );
   }
 }

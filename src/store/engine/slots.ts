@@ -11,6 +11,7 @@ import {
   slotTenant,
 } from "../../../machines/index.js";
 import { shardOf } from "../../ids.js";
+import { isEverything, OF_RUN, type Reach, withinReach } from "../lists/reach.js";
 import { urgency } from "./urgency.js";
 
 /** A start that has not been committed by then loses its reservation, never its limit. */
@@ -117,10 +118,14 @@ export async function countSlots(sql: Sql): Promise<SlotCounts> {
 }
 
 /** The tickets of the runs of a workflow. Undefined: there are none. */
-export async function workflowSlots(sql: Sql, workflowId: string): Promise<Omit<SlotCounts, "leaked"> | undefined> {
+export async function workflowSlots(
+  sql: Sql,
+  reach: Reach,
+  workflowId: string,
+): Promise<Omit<SlotCounts, "leaked"> | undefined> {
   const [row] = await sql<Omit<SlotCounts, "leaked">[]>`
     select count(*) filter (where granted_at is null)::int as waiting, count(*) filter (where granted_at is not null)::int as held
-    from concurrency_tickets where scope = ${`workflow:${workflowId}`} having count(*) > 0`;
+    from concurrency_tickets t where scope = ${`workflow:${workflowId}`} and ${ofTicket(sql, reach)} having count(*) > 0`;
   return row;
 }
 
@@ -128,19 +133,29 @@ export async function workflowSlots(sql: Sql, workflowId: string): Promise<Omit<
 const AHEAD = 1_000;
 const HOLDERS = 3;
 
-/** What there is before one that waits. Holders that need a person come first: they hold up all others. Holders of another tenant are not shown. Undefined: it has no ticket now. */
-export async function slotQueue(sql: Sql, runId: RunId, entry: number): Promise<SlotQueue | undefined> {
+/** Whether the run of the ticket `t` is within the reach. A start that reserves a slot has no run yet. */
+function ofTicket(sql: Sql, reach: Reach) {
+  return isEverything(reach)
+    ? sql`true`
+    : sql`(select true from runs where runs.id = t.run_id and ${withinReach(sql, reach, OF_RUN)})`;
+}
+
+/**
+ * What there is before one that waits, within the reach: the slots of a key may be shared by all tenants. Holders that need a person come first:
+ * they hold up all others. Holders of another tenant are not shown. Undefined: it has no ticket now.
+ */
+export async function slotQueue(sql: Sql, reach: Reach, runId: RunId, entry: number): Promise<SlotQueue | undefined> {
   const [row] = await sql<{ slot_limit: number; ahead: number; holders: string[] | null }[]>`
     select own.slot_limit, (
       select count(*)::int from (
         select 1 from concurrency_tickets t where t.scope = own.scope and t.key = own.key and t.tenant_id = own.tenant_id
-          and t.granted_at is null and t.ticket < own.ticket and not is_passed_over(t.run_id, t.on_limit) order by t.ticket limit ${AHEAD + 1}
+          and t.granted_at is null and t.ticket < own.ticket and not is_passed_over(t.run_id, t.on_limit) and ${ofTicket(sql, reach)} order by t.ticket limit ${AHEAD + 1}
       ) before
     ) as ahead, (
       select array_agg(held.run_id::text order by held.urgency, held.ticket) from (
         select t.run_id, t.ticket, ${urgency(sql, "r.paused_reason")} as urgency from concurrency_tickets t join runs r on r.id = t.run_id
         where t.scope = own.scope and t.key = own.key and t.tenant_id = own.tenant_id and t.granted_at is not null
-          and r.tenant_id is not distinct from (select tenant_id from runs where id = own.run_id)
+          and r.tenant_id is not distinct from (select tenant_id from runs where id = own.run_id) and ${ofTicket(sql, reach)}
         order by urgency, t.ticket limit ${HOLDERS}
       ) held
     ) as holders

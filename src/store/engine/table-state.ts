@@ -2,8 +2,8 @@
 // another one, not which.
 import type { Sql } from "postgres";
 
-export async function stateOf(database: Sql, table: "actions" | "rules"): Promise<string> {
+export async function stateOf(database: Sql, table: "actions" | "rules" | "shared_actions"): Promise<string> {
   const [row] = await database<{ state: string }[]>`
-    select count(*) || ' ' || coalesce(sum(hashtextextended(id || ' ' || xmin || ' ' || ctid, 0)), 0) as state from ${database(table)}`;
+    select count(*) || ' ' || coalesce(sum(hashtextextended(xmin || ' ' || ctid, 0)), 0) as state from ${database(table)}`;
   return row?.state ?? "";
 }

@@ -1,17 +1,20 @@
 // Fires of triggers. A fire is decided once, by the row that is inserted under its id; until its run is durable the row owes the run
 // (`due_at`). Nothing here starts a run.
-import { desc, eq, sql } from "drizzle-orm";
+import { and, desc, eq, sql } from "drizzle-orm";
 import type { Sql } from "postgres";
 import type { JsonObject, RunId } from "../../../machines/index.js";
 import { present } from "../lists/item.js";
 import { inRange, type Page, type PageQuery, readPage } from "../lists/page.js";
-import type { TriggerRow } from "../lists/triggers.js";
+import { type Reach, within } from "../lists/reach.js";
+import { OF_TRIGGER, type TriggerRow } from "../lists/triggers.js";
 import { triggerFires } from "../schema.js";
 import { query } from "./query.js";
 
 /** Newest first. */
-export function listFires(database: Sql, triggerId: string, page: PageQuery): Promise<Page<JsonObject>> {
-  const where = eq(triggerFires.triggerId, triggerId);
+export function listFires(database: Sql, reach: Reach, triggerId: string, page: PageQuery): Promise<Page<JsonObject>> {
+  const isWithin = within(reach, OF_TRIGGER);
+  const ofTrigger = isWithin && sql`(select true from triggers where triggers.id = ${triggerId} and ${isWithin})`;
+  const where = and(eq(triggerFires.triggerId, triggerId), ofTrigger);
   const { id, triggerId: trigger_id, workflowId: workflow_id, scheduledAt: scheduled_at } = triggerFires;
   const { firedAt: fired_at, resultingRunId: resulting_run_id, error } = triggerFires;
   const shown = { id, trigger_id, workflow_id, scheduled_at, fired_at, resulting_run_id, error };
@@ -19,6 +22,7 @@ export function listFires(database: Sql, triggerId: string, page: PageQuery): Pr
     database,
     {
       name: "trigger_fires",
+      reach,
       descending: true,
       key: [
         { column: triggerFires.firedAt, kind: "time" },

@@ -13,6 +13,7 @@ export interface KnownNode {
   readonly record_format: number;
   readonly host: string;
   readonly process_id: number;
+  readonly access: "on" | "off";
   readonly alive: boolean;
 }
 
@@ -25,7 +26,7 @@ export function knownNodes(
   { staleSeconds }: { readonly staleSeconds: number },
 ): Promise<readonly KnownNode[]> {
   return sql<KnownNode[]>`
-    select node_id, host, process_id, started_at, heartbeat_at, record_format,
+    select node_id, host, process_id, started_at, heartbeat_at, record_format, access,
       heartbeat_at > now() - make_interval(secs => ${staleSeconds}) as alive
     from nodes where heartbeat_at > now() - make_interval(mins => ${SHOWN_MINUTES})
     order by started_at, node_id limit ${MAX_NODES}`;

@@ -1,14 +1,15 @@
 // Bulk jobs and their targets. The targets of a job are the runs that match when it is created, written in the same statement; a target is
 // settled once, and its job counts it in that statement. Nothing here acts on a run.
-import { eq, sql } from "drizzle-orm";
-import type { PendingQuery, Row, Sql } from "postgres";
+import { and, eq, type SQL, sql } from "drizzle-orm";
+import type { ISql, PendingQuery, Row, Sql } from "postgres";
 import type { JsonObject, RunId } from "../../../machines/index.js";
 import { type ShardId, shardOf } from "../../ids.js";
 import { query } from "../engine/query.js";
-import { bulkJobs } from "../schema.js";
+import { bulkJobs, type StoredReach } from "../schema.js";
 import { present } from "./item.js";
 import { idsInRange, matchingRuns, type RunFilter } from "./matching-runs.js";
 import { inRange, type Page, type PageQuery, readPage } from "./page.js";
+import { OF_JOB, type Reach, within } from "./reach.js";
 
 export type BulkState = "running" | "done" | "stopped";
 
@@ -25,6 +26,9 @@ export interface BulkJob extends BulkProgress {
   readonly matched: number;
   readonly startedAt: Date;
   readonly endedAt: Date | null;
+  readonly tenantId: string | null;
+  /** Whose runs its acts may reach. */
+  readonly reach: StoredReach;
   readonly requestHash: string;
 }
 
@@ -38,6 +42,8 @@ const columns = {
   refused: bulkJobs.refused,
   startedAt: bulkJobs.startedAt,
   endedAt: bulkJobs.endedAt,
+  tenantId: bulkJobs.tenantId,
+  reach: bulkJobs.reach,
   requestHash: bulkJobs.requestHash,
 };
 
@@ -48,26 +54,35 @@ export interface NewBulkJob {
   readonly filter: JsonObject;
   readonly params: JsonObject;
   readonly actor: string;
+  readonly tenantId?: string;
+  readonly reach: StoredReach;
   readonly requestHash: string;
 }
 
 /**
- * Creates the job with its targets, the oldest runs first. Resolves with how many runs match, up to one more than `limit`: then there is no job.
- * A job that exists stays as it is.
+ * Creates the job with its targets, the oldest runs first: those within its reach, whatever the filter says. Resolves with how many runs match, up to
+ * one more than `limit`: then there is no job. A job that exists stays as it is.
  */
-export async function createJob(database: Sql, job: NewBulkJob, filter: RunFilter, limit: number): Promise<number> {
-  const matching = await matchingRuns(database, filter);
-  const ids = idsInRange(matching, { after: undefined, order: sql`started_at, id`, limit: limit + 1, offset: 0 });
-  const { id, action, actor, requestHash } = job;
+export async function createJob(
+  database: Sql,
+  reach: Reach,
+  job: NewBulkJob,
+  filter: RunFilter,
+  limit: number,
+): Promise<number> {
+  const matching = await matchingRuns(database, reach, filter);
+  const { id, action, actor, tenantId = null, requestHash } = job;
+  const order = sql`started_at, id`;
+  const ids = idsInRange(matching, { after: undefined, order, limit: limit + 1, offset: 0 });
   const [filterText, paramsText] = [JSON.stringify(job.filter), JSON.stringify(job.params)];
   const [row] = await query(database).execute<{ matched: number }>(sql`
     with found as materialized (select row_number() over () as nth, id from (${ids}) ids
     ), counted as materialized (select count(*)::int as matched from found
     ), job as (
-      insert into bulk_jobs (id, shard, action, filter, params, state, matched, ended_at, actor, request_hash)
+      insert into bulk_jobs (id, shard, action, filter, params, state, matched, ended_at, actor, tenant_id, reach, request_hash)
       select ${id}::uuid, ${shardOf(id)}::int2, ${action}::text, ${filterText}::text::json, ${paramsText}::text::json,
         case when matched = 0 then 'done' else 'running' end, matched, case when matched = 0 then now() end,
-        ${actor}::text, ${requestHash}::text
+        ${actor}::text, ${tenantId}::uuid, ${JSON.stringify(job.reach)}::text::json, ${requestHash}::text
       from counted where matched <= ${limit}::int4 on conflict (id) do nothing returning id
     ), targets as (
       insert into bulk_targets (bulk_id, nth, run_id) select job.id, found.nth, found.id from job, found
@@ -81,19 +96,40 @@ export async function jobById(database: Sql, id: string): Promise<BulkJob | unde
   return row;
 }
 
+/** Of these tenants, and acting on no more workflows than these. Undefined: every job is. */
+function jobWithin(reach: Reach): SQL | undefined {
+  const { workflows } = reach;
+  const narrowing = sql`${bulkJobs.reach}->'workflows'`;
+  const outside =
+    workflows &&
+    sql`select from json_array_elements_text(${narrowing}) named
+      where not (named = any(${sql.param([...workflows.ids])}::text[]) and right(named, 1) <> '*'
+        or case right(named, 1) when '*' then left(named, -1) else named end ^@ any(${sql.param([...workflows.prefixes])}::text[]))`;
+  return and(within(reach, OF_JOB), outside && sql`${narrowing} is not null and not exists (${outside})`);
+}
+
+/** A job that a client reads. Undefined: there is none within the reach. */
+export async function readJob(database: Sql, reach: Reach, id: string): Promise<BulkJob | undefined> {
+  const where = and(eq(bulkJobs.id, id), jobWithin(reach));
+  const [row] = await query(database).select(columns).from(bulkJobs).where(where);
+  return row;
+}
+
 /** Newest first. */
-export function listJobs(database: Sql, page: PageQuery): Promise<Page<JsonObject>> {
+export function listJobs(database: Sql, reach: Reach, page: PageQuery): Promise<Page<JsonObject>> {
+  const where = jobWithin(reach);
   return readPage(
     database,
     {
       name: "bulk_jobs",
+      reach,
       descending: true,
       key: [
         { column: bulkJobs.startedAt, kind: "time" },
         { column: bulkJobs.id, kind: "uuid" },
       ],
-      rows: (range) => inRange(query(database).select(columns).from(bulkJobs).$dynamic(), undefined, range),
-      matching: { from: bulkJobs },
+      rows: (range) => inRange(query(database).select(columns).from(bulkJobs).$dynamic(), where, range),
+      matching: { from: bulkJobs, where },
       item: jobItem,
       position: ({ startedAt, id }) => [startedAt.toISOString(), id],
     },
@@ -112,12 +148,14 @@ export function jobItem({
   refused,
   startedAt,
   endedAt,
+  tenantId,
 }: BulkJob): JsonObject {
   const counts = { matched, done, refused };
-  return present({ bulk_id: id, action, filter, state, ...counts, started_at: startedAt, ended_at: endedAt });
+  const about = { bulk_id: id, action, filter, state, tenant_id: tenantId };
+  return present({ ...about, ...counts, started_at: startedAt, ended_at: endedAt });
 }
 
-/** The refusals in the order of the targets. */
+/** The refusals in the order of the targets. Who may see the job may see them. */
 export async function refusalsOf(database: Sql, id: string, limit: number): Promise<readonly JsonObject[]> {
   return database<JsonObject[]>`
     select run_id, message from bulk_targets where bulk_id = ${id} and state = 'refused' order by nth limit ${limit}`;
@@ -137,12 +175,27 @@ export function stopJob(database: Sql, id: string, commandId?: string): Promise<
   return changeJob(database, id, commandId, stopped);
 }
 
+/**
+ * The credential of this actor was revoked: its jobs, those of its sessions included, begin no more acts, and are not resumed. Resolves with how many
+ * were running.
+ */
+export async function revokeJobsOf(database: ISql, actor: string): Promise<number> {
+  const [row] = await database<{ stopped: number }[]>`
+    with found as materialized (select id, state from bulk_jobs where actor = ${actor} and state <> 'done' and not revoked for update
+    ), revoked as (
+      update bulk_jobs j set revoked = true, state = 'stopped', ended_at = coalesce(j.ended_at, now())
+      from found where j.id = found.id returning found.state
+    )
+    select count(*) filter (where state = 'running')::int as stopped from revoked`;
+  return row?.stopped ?? 0;
+}
+
 /** The job goes on with the targets that are left. What a resume has changed. Undefined: there is no such job. */
 export function resumeJob(database: Sql, id: string, commandId?: string): Promise<JobChange | undefined> {
   const resumed = database`
     update bulk_jobs set state = case when done + refused = matched then 'done' else 'running' end,
       ended_at = case when done + refused = matched then ended_at end
-    where id = ${id} and state = 'stopped' and not exists (select from first) returning state`;
+    where id = ${id} and state = 'stopped' and not revoked and not exists (select from first) returning state`;
   return changeJob(database, id, commandId, resumed);
 }
 
@@ -189,17 +242,30 @@ export interface RunningJob {
   readonly action: string;
   readonly params: JsonObject;
   readonly actor: string;
+  /** Whose runs its acts may reach. */
+  readonly reach: StoredReach;
 }
 
-/** The running jobs of these shards, oldest first. */
+/**
+ * The running jobs of these shards, oldest first. A node that had not heard yet that a key was revoked may have created one for it: it is stopped
+ * here, before it acts.
+ */
 export async function runningJobs(
   database: Sql,
   shards: readonly ShardId[],
   limit: number,
 ): Promise<readonly RunningJob[]> {
+  const own = `{${shards.join(",")}}`;
   return database<RunningJob[]>`
-    select id, action, params, actor from bulk_jobs
-    where state = 'running' and shard = any(${`{${shards.join(",")}}`}::text::int2[]) order by started_at limit ${limit}`;
+    with revoked as (
+      update bulk_jobs set revoked = true, state = 'stopped', ended_at = now()
+      where state = 'running' and shard = any(${own}::text::int2[]) and actor like 'key:%' and exists (
+        select from api_keys k where k.id = substr(bulk_jobs.actor, 5) and k.revoked_at is not null)
+      returning id
+    )
+    select id, action, params, actor, reach from bulk_jobs
+    where state = 'running' and shard = any(${own}::text::int2[]) and id not in (select id from revoked)
+    order by started_at limit ${limit}`;
 }
 
 export interface Target {

@@ -1,8 +1,10 @@
 // Cursors: the place in a list where its next page begins, as an opaque text. It is the key of the last row seen, so a page starts at
 // the same place however many rows come or go before it.
+import { createHash } from "node:crypto";
 import { badRequest } from "../../errors.js";
 import { isUuid } from "../../ids.js";
 import { postgresTime } from "../engine/times.js";
+import type { Reach } from "./reach.js";
 
 const KINDS = {
   uuid: /^[0-9a-f-]{36}$/,
@@ -21,6 +23,15 @@ export interface KeyColumn {
 
 /** The key of a row, as text, column by column. */
 export type Position = readonly string[];
+
+/** The list as cursors name it: that of one tenant refuses the cursor of another's. */
+export function listOf(name: string, { tenants }: Pick<Reach, "tenants">): string {
+  if (tenants === "*") return name;
+  const digest = createHash("sha256")
+    .update([...tenants].sort().join())
+    .digest("base64url");
+  return `${name} ${digest.slice(0, 16)}`;
+}
 
 /** `list` is part of the cursor, so that one list refuses the cursor of another. */
 export function writeCursor(list: string, position: Position): string {

@@ -10,6 +10,9 @@ import {
   storedRun,
 } from "../../../machines/index.js";
 import { urgency } from "../engine/urgency.js";
+import { type Reach, withinReach } from "./reach.js";
+
+const OF_R = { tenant: "r.tenant_id", workflow: "r.workflow_id" };
 
 export interface RunToExplain {
   readonly context: RunContext;
@@ -22,10 +25,10 @@ interface Row extends Omit<RunColumns, keyof typeof NOT_READ | "started_at"> {
 }
 
 /** Undefined: there is no such run. Throws UnreadableRecord for a record of a newer release. */
-export async function runToExplain(sql: Sql, runId: RunId): Promise<RunToExplain | undefined> {
-  const [row] = await sql<
-    Row[]
-  >`select ${columns(sql)} from runs r join run_starts s on s.run_id = r.id where r.id = ${runId}`;
+export async function runToExplain(sql: Sql, reach: Reach, runId: RunId): Promise<RunToExplain | undefined> {
+  const [row] = await sql<Row[]>`
+    select ${columns(sql)} from runs r join run_starts s on s.run_id = r.id
+    where r.id = ${runId} and ${withinReach(sql, reach, OF_R)}`;
   return row && toExplain(row);
 }
 
@@ -36,12 +39,19 @@ const MOST_BELOW = 20_000;
  * The children that have not ended: first those that need a person, themselves or with what runs below them, then those that wait, then the
  * others; of equal ones the oldest first.
  */
-export async function livingChildren(sql: Sql, runId: RunId, limit: number): Promise<readonly RunToExplain[]> {
+export async function livingChildren(
+  sql: Sql,
+  reach: Reach,
+  runId: RunId,
+  limit: number,
+): Promise<readonly RunToExplain[]> {
   const rows = await sql<Row[]>`
     with recursive below (child, id, paused_reason) as (
-      select id, id, paused_reason from runs where parent_run_id = ${runId} and terminal_at is null
+      select id, id, paused_reason from runs r
+      where parent_run_id = ${runId} and terminal_at is null and ${withinReach(sql, reach, OF_R)}
       union all
       select b.child, r.id, r.paused_reason from below b join runs r on r.parent_run_id = b.id and r.terminal_at is null
+      where ${withinReach(sql, reach, OF_R)}
     ), children as (
       select child, min(${urgency(sql, "b.paused_reason")}) as urgency
       from (select * from below limit ${MOST_BELOW}) b group by child

@@ -1,5 +1,5 @@
 // Reads of a run's audit rows, signals and undo list, as clients see them. Nothing here writes.
-import { eq, type SQL, sql } from "drizzle-orm";
+import { and, eq, type SQL, sql } from "drizzle-orm";
 import type { SelectResultFields } from "drizzle-orm/query-builders/select.types";
 import type { Sql } from "postgres";
 import type { JsonObject, RunId } from "../../../machines/index.js";
@@ -8,6 +8,7 @@ import { query } from "../engine/query.js";
 import { runEvents, signals, undo } from "../schema.js";
 import { present } from "./item.js";
 import { inRange, type Listing, type Page, type PageQuery, readAfter, readPage } from "./page.js";
+import { OF_RUN, ofRun, type Reach, within } from "./reach.js";
 
 /** An audit row as clients see it, over HTTP and in stream frames alike. */
 export interface EventItem extends JsonObject {
@@ -37,10 +38,11 @@ const eventColumns = {
 
 type EventRow = SelectResultFields<typeof eventColumns>;
 
-function eventsOf(database: Sql, runId: RunId): Listing<EventRow, EventItem> {
-  const where = eq(runEvents.runId, runId);
+function eventsOf(database: Sql, reach: Reach, runId: RunId): Listing<EventRow, EventItem> {
+  const where = and(eq(runEvents.runId, runId), ofRun(reach, sql`${runId}`));
   return {
     name: "events",
+    reach,
     key: [{ column: runEvents.seq, kind: "integer" }],
     rows: (range) => inRange(query(database).select(eventColumns).from(runEvents).$dynamic(), where, range),
     matching: { from: runEvents, where },
@@ -49,19 +51,19 @@ function eventsOf(database: Sql, runId: RunId): Listing<EventRow, EventItem> {
   };
 }
 
-export function listEvents(database: Sql, runId: RunId, page: PageQuery): Promise<Page<JsonObject>> {
-  return readPage(database, eventsOf(database, runId), page);
+export function listEvents(database: Sql, reach: Reach, runId: RunId, page: PageQuery): Promise<Page<JsonObject>> {
+  return readPage(database, eventsOf(database, reach, runId), page);
 }
 
 const BATCH = { rows: 200, bytes: 1024 * 1024 };
 
 /** The run's next audit rows after `seq`, a bounded batch of them; empty: there are none. */
-export function eventsAfter(database: Sql, runId: RunId, seq: number): Promise<readonly EventItem[]> {
-  return readAfter(database, eventsOf(database, runId), [String(seq)], BATCH);
+export function eventsAfter(database: Sql, reach: Reach, runId: RunId, seq: number): Promise<readonly EventItem[]> {
+  return readAfter(database, eventsOf(database, reach, runId), [String(seq)], BATCH);
 }
 
-export function listSignals(database: Sql, runId: RunId, page: PageQuery): Promise<Page<JsonObject>> {
-  const where = eq(signals.runId, runId);
+export function listSignals(database: Sql, reach: Reach, runId: RunId, page: PageQuery): Promise<Page<JsonObject>> {
+  const where = and(eq(signals.runId, runId), ofRun(reach, sql`${runId}`));
   const columns = {
     ordinal: signals.ordinal,
     id: signals.id,
@@ -75,6 +77,7 @@ export function listSignals(database: Sql, runId: RunId, page: PageQuery): Promi
     database,
     {
       name: "signals",
+      reach,
       key: [{ column: signals.ordinal, kind: "integer" }],
       rows: (range) => inRange(query(database).select(columns).from(signals).$dynamic(), where, range),
       matching: { from: signals, where },
@@ -91,8 +94,8 @@ export function listSignals(database: Sql, runId: RunId, page: PageQuery): Promi
  * numbers stay, what the runs below it have left undone for good: what a child handed over is an entry of its own already. A page begins
  * behind the entry that the one before it ended with, whichever entries have come in between.
  */
-export function listUndo(database: Sql, runId: RunId, page: PageQuery): Promise<Page<JsonObject>> {
-  const from = undoOfFamily(runId);
+export function listUndo(database: Sql, reach: Reach, runId: RunId, page: PageQuery): Promise<Page<JsonObject>> {
+  const from = undoOfFamily(reach, runId);
   const entries = query(database)
     .select({
       of_child: sql<number>`of_child`.as("of_child"),
@@ -109,6 +112,7 @@ export function listUndo(database: Sql, runId: RunId, page: PageQuery): Promise<
     database,
     {
       name: "undo",
+      reach,
       // 10,000 children are walked for each statement.
       inOnePiece: true,
       key: [
@@ -135,13 +139,17 @@ export async function undoOrdinal(database: Sql, runId: RunId, nth: number): Pro
  * Its alias and its ordinal have the names of the table, so that the position of a page refers to them. The family is found from parent to child
  * at each read: a copy in the commits of its ends would be written for all families, and hardly ever be read.
  */
-function undoOfFamily(runId: RunId): SQL {
+function undoOfFamily(reach: Reach, runId: RunId): SQL {
+  const isWithin = within(reach, OF_RUN) ?? sql`true`;
+  const childIsWithin = within(reach, { tenant: "child.tenant_id", workflow: "child.workflow_id" }) ?? sql`true`;
   return sql`(
     with recursive family as (
-      select id, state, terminal_at is not null as ended, parent_run_id is null as of_root from runs where id = ${runId}
+      select id, state, terminal_at is not null as ended, parent_run_id is null as of_root from runs
+      where id = ${runId} and ${isWithin}
       union all
       select child.id, child.state, child.terminal_at is not null, true
-      from family join runs child on child.parent_run_id = family.id where family.of_root
+      from family join runs child on child.parent_run_id = family.id
+      where family.of_root and ${childIsWithin}
     ), entries as (
       select own.*, (family.id <> ${runId})::int as of_child, case
           when own.state <> 'owed' or not family.ended then own.state

@@ -1,6 +1,7 @@
 // Reads of runs for their inspection: which definition each began under, and its children. Inputs, variables and outputs are not read.
 import type { Sql } from "postgres";
 import type { RunId, RunState } from "../../../machines/index.js";
+import { OF_RUN, type Reach, withinReach } from "./reach.js";
 
 export interface InspectedRun {
   readonly id: RunId;
@@ -30,20 +31,23 @@ const columns = (sql: Sql) => sql`
   ), definition_id) as "definitionId"`;
 
 /** Undefined: there is no such run. */
-export async function inspectedRun(sql: Sql, runId: RunId): Promise<InspectedRun | undefined> {
-  const [run] = await sql<InspectedRun[]>`select ${columns(sql)} from runs where id = ${runId}`;
+export async function inspectedRun(sql: Sql, reach: Reach, runId: RunId): Promise<InspectedRun | undefined> {
+  const [run] = await sql<InspectedRun[]>`
+    select ${columns(sql)} from runs where id = ${runId} and ${withinReach(sql, reach, OF_RUN)}`;
   return run;
 }
 
 /** Children of these parents, without those that are known, the oldest first. */
 export function inspectedChildren(
   sql: Sql,
+  reach: Reach,
   parents: readonly RunId[],
   { known, limit }: { readonly known: readonly RunId[]; readonly limit: number },
 ): Promise<readonly InspectedRun[]> {
   return sql<InspectedRun[]>`
     select ${columns(sql)} from runs
     where parent_run_id = any(${parents}::text[]::uuid[]) and not id = any(${known}::text[]::uuid[])
+      and ${withinReach(sql, reach, OF_RUN)}
     order by started_at, id limit ${limit}`;
 }
 

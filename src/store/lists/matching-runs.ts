@@ -7,7 +7,8 @@ import { asRunId, RUN_STATES, type RunId } from "../../../machines/index.js";
 import { isUuid } from "../../ids.js";
 import { query } from "../engine/query.js";
 import { bulkTargets, definitions, runLabels, runs } from "../schema.js";
-import type { Range } from "./page.js";
+import { type Range, SLICE_ROWS } from "./page.js";
+import { isEverything, OF_RUN, ofJob, type Reach, within } from "./reach.js";
 
 export interface RunFilter {
   readonly workflowId?: string;
@@ -46,19 +47,23 @@ interface MatchingRuns {
   readonly sets: readonly SQL[];
   /** The sets hold for each of these workflows, one by one: `of_version.workflow_id`. */
   readonly workflows?: SQL;
+  /** The filter asks for nothing. */
+  readonly unfiltered: boolean;
   /** Rows that are as many as the runs that match, where those cost less to count. */
   readonly counted?: SQL;
 }
 
-export async function matchingRuns(database: Sql, asked: RunFilter): Promise<MatchingRuns> {
+export async function matchingRuns(database: Sql, reach: Reach, asked: RunFilter): Promise<MatchingRuns> {
   const filter = asked.incidentIn === undefined ? asked : atAnIncident(asked);
-  const looked = await lookUps(database, filter);
-  const conditions = and(...conditionsOf(filter), ...looked.conditions);
+  const looked = await lookUps(database, reach, filter);
+  const conditions = and(...conditionsOf(filter), ...looked.conditions, within(reach, OF_RUN));
   const sets = setsOf(filter).map((set) => and(set, conditions) ?? ALL);
   const ofVersion = filter.workflowId === undefined ? filter.version : undefined;
-  const alone = Object.values(filter).filter((value) => value !== undefined).length === 1;
+  const asks = Object.values(filter).filter((value) => value !== undefined).length;
+  const alone = isEverything(reach) && asks === 1;
   return {
     sets,
+    unfiltered: asks === 0,
     ...(ofVersion !== undefined && { workflows: workflowsWith(ofVersion) }),
     ...(alone && looked.rows.length === 1 && { counted: looked.rows[0] }),
   };
@@ -72,10 +77,18 @@ function atAnIncident(filter: RunFilter): RunFilter {
   return filter.incident === false ? { ...filter, pausedReasons: [] } : { ...filter, incident: true };
 }
 
+/**
+ * The most that a page reads at once, written into the statement: Postgres keeps the plan of a list without a filter, which costs more to make than
+ * to carry out. Of a limit that it does not know it expects a tenth of all runs. The list stops earlier, at the limit of the range.
+ */
+const KNOWN_LIMIT = sql.raw(`limit ${SLICE_ROWS + 1}`);
+
 /** Each set gives no more than the range may need, so that one with many rows does not outweigh the others. */
-export function idsInRange({ sets, workflows }: MatchingRuns, { after, order, limit, offset }: Range): SQL {
+export function idsInRange({ sets, workflows, unfiltered }: MatchingRuns, { after, order, limit, offset }: Range): SQL {
+  const known = unfiltered && limit + offset <= SLICE_ROWS + 1;
+  const needed = known ? KNOWN_LIMIT : sql`limit ${limit + offset}`;
   const ofSet = (set: SQL) => {
-    const first = sql`select id, started_at from ${runs} where ${and(set, after)} order by ${order} limit ${limit + offset}`;
+    const first = sql`select id, started_at from ${runs} where ${and(set, after)} order by ${order} ${needed}`;
     return workflows ? sql`(select runs.* from ${workflows} cross join lateral (${first}) runs)` : sql`(${first})`;
   };
   const found = sql.join(sets.map(ofSet), sql` union all `);
@@ -215,9 +228,19 @@ interface LookUp {
 /** Up to this many runs are looked up one by one, 1 µs each, and sorted. If more match, the list is read in its order until enough have matched. */
 const FEW = 10_000;
 
-async function lookUps(database: Sql, { labels = {}, q, bulkId }: RunFilter) {
-  const others = [q === undefined ? [] : byBeginning(q), bulkId === undefined ? [] : byBulk(bulkId)].flat();
+/** Runs of a tenant of so few are read themselves: what a lookup finds of others, row-level security reads one by one and shows none of. */
+const FEW_OF_TENANT = 1_000;
+
+async function lookUps(database: Sql, reach: Reach, { labels = {}, q, bulkId }: RunFilter) {
+  const others = [q === undefined ? [] : byBeginning(q), bulkId === undefined ? [] : byBulk(reach, bulkId)].flat();
   const all = [...Object.entries(labels).map(byLabel), ...others];
+  const own = all.length > 0 && within({ tenants: reach.tenants }, OF_RUN);
+  if (own) {
+    const ids = sql`select id from runs where ${own}`;
+    const [count = 0] = await countsOf(database, [ids], FEW_OF_TENANT);
+    const ofTenant = sql`${runs.id} = any(array(${ids}))`;
+    if (count <= FEW_OF_TENANT) return { rows: [], conditions: [ofTenant, ...all.map(({ condition }) => condition)] };
+  }
   const rows = all.map((lookUp) => lookUp.rows);
   const counts = rows.length === 0 ? [] : await countsOf(database, rows);
   const fewest = Math.min(...counts);
@@ -228,9 +251,9 @@ async function lookUps(database: Sql, { labels = {}, q, bulkId }: RunFilter) {
   return { rows, conditions };
 }
 
-/** The number of rows of each select, up to one more than FEW. */
-async function countsOf(database: Sql, selects: readonly SQL[]): Promise<readonly number[]> {
-  const counts = selects.map((rows) => sql`(select count(*)::int from (${rows} limit ${FEW + 1}) counted)`);
+/** The number of rows of each select, up to one more than `most`. */
+async function countsOf(database: Sql, selects: readonly SQL[], most = FEW): Promise<readonly number[]> {
+  const counts = selects.map((rows) => sql`(select count(*)::int from (${rows} limit ${most + 1}) counted)`);
   const [row] = await query(database).execute<{ counts: number[] }>(
     sql`select array[${sql.join(counts, sql`, `)}] as counts`,
   );
@@ -247,9 +270,10 @@ function byLabel([name, value]: readonly [string, string]): LookUp {
 }
 
 /** A target outlives its run, which is deleted by retention. */
-function byBulk(id: string): LookUp {
+function byBulk(reach: Reach, id: string): LookUp {
   const { bulkId, runId, state } = bulkTargets;
-  const done = sql`select ${runId} from ${bulkTargets} where ${bulkId} = ${id} and ${state} = 'done'`;
+  const matches = and(sql`${bulkId} = ${id} and ${state} = 'done'`, ofJob(reach, sql`${id}`));
+  const done = sql`select ${runId} from ${bulkTargets} where ${matches}`;
   return {
     rows: sql`select ${runs.id} from ${runs} where ${runs.id} = any(array(${done}))`,
     condition: sql`${runs.id} in (${done})`,

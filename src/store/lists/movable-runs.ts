@@ -9,19 +9,22 @@ export interface MovableQuery {
   readonly version: number;
   /** Absent: of every other version. */
   readonly fromVersion?: number;
+  /** Of these tenants; `*`: of any, and of none. */
+  readonly tenants: readonly string[] | "*";
   readonly limit: number;
 }
 
 /** Branches and items are left out: they are of the version of the run that they belong to. */
 export async function movableRuns(
   sql: Sql,
-  { workflowId, version, fromVersion, limit }: MovableQuery,
+  { workflowId, version, fromVersion, tenants, limit }: MovableQuery,
 ): Promise<readonly RunId[]> {
   const rows = await sql<{ id: RunId }[]>`
     select id from (
       select id, started_at from runs
       where workflow_id = ${workflowId} and terminal_at is null and family_run_id is null and version <> ${version}
         and (${fromVersion ?? null}::int is null or version = ${fromVersion ?? null}::int)
+        and (${tenants === "*"} or tenant_id = any(${tenants === "*" ? [] : [...tenants]}::text[]::uuid[]))
       limit ${limit}
     ) found order by started_at, id`;
   return rows.map(({ id }) => id);

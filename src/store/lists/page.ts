@@ -6,7 +6,8 @@ import type { TypedQueryBuilder } from "drizzle-orm/query-builders/query-builder
 import type { Sql } from "postgres";
 import { overloaded } from "../../errors.js";
 import { query } from "../engine/query.js";
-import { KEY_TYPES, type KeyColumn, type Position, readCursor, writeCursor } from "./cursor.js";
+import { KEY_TYPES, type KeyColumn, listOf, type Position, readCursor, writeCursor } from "./cursor.js";
+import type { Reach } from "./reach.js";
 
 export interface PageQuery {
   readonly limit: number;
@@ -41,6 +42,8 @@ export interface Range {
 export interface Listing<Row, Item> {
   /** Part of the cursor: one list refuses the cursor of another. */
   readonly name: string;
+  /** Whose rows they are. The rows and the matching ones are restricted to it already. */
+  readonly reach: Pick<Reach, "tenants">;
   /** Together unique. All ascending or, with `descending`, all descending. */
   readonly key: readonly KeyColumn[];
   readonly descending?: boolean;
@@ -62,7 +65,7 @@ export function inRange<Select extends PgSelect>(select: Select, where: SQL | un
 /** A page ends at this many bytes, or after its first item. */
 export const PAGE_BYTES = 8 * 1024 * 1024;
 /** Rows are measured before they are sent, so no statement may touch too many. */
-const SLICE_ROWS = 100;
+export const SLICE_ROWS = 100;
 /** Beyond it a total is a lower bound, unless it is asked for. */
 const COUNTED_ROWS = 10_000;
 const COUNT_MS = 1000;
@@ -73,7 +76,8 @@ export async function readPage<Row extends object, Item>(
   listing: Listing<Row, Item>,
   asked: PageQuery,
 ): Promise<Page<Item>> {
-  const first = asked.cursor === undefined ? undefined : readCursor(listing.name, listing.key, asked.cursor);
+  const list = listOf(listing.name, listing.reach);
+  const first = asked.cursor === undefined ? undefined : readCursor(list, listing.key, asked.cursor);
   const { items, next } = await readItems(database, listing, asked, first);
   const offset = first ? 0 : asked.offset;
   const truncated = next !== undefined && items.length < asked.limit;
@@ -84,7 +88,7 @@ export async function readPage<Row extends object, Item>(
     ...(truncated && { truncated, ...(!first && { next_offset: offset + items.length }) }),
     limit: asked.limit,
     offset,
-    ...(next && { next_cursor: writeCursor(listing.name, next) }),
+    ...(next && { next_cursor: writeCursor(list, next) }),
   };
 }
 
@@ -227,8 +231,10 @@ async function countAll(database: Sql, matching: Matching): Promise<number> {
 async function count(database: Sql, { from, where }: Matching, withinMs: number): Promise<number | undefined> {
   try {
     return await database.begin("read only", async (transaction) => {
-      await transaction.unsafe(`set local statement_timeout = ${withinMs}`);
-      const [row] = await query(transaction).select({ total: sql<number>`count(*)::float8` }).from(from).where(where);
+      // Nobody waits for it alone: that would be a round trip.
+      const limited = transaction.unsafe(`set local statement_timeout = ${withinMs}`).execute();
+      const counted = query(transaction).select({ total: sql<number>`count(*)::float8` }).from(from).where(where);
+      const [, [row]] = await Promise.all([limited, counted]);
       return row?.total ?? 0;
     });
   } catch (error) {

@@ -5,14 +5,25 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Sql } from "postgres";
 import { overloaded } from "../../errors.js";
 import { sqlStateOf } from "../engine/failure.js";
+import type { Reach } from "./reach.js";
 
 /** How often a statement is cancelled again: the read may just have begun the next one. */
 const CANCEL_AGAIN_MS = 100;
 const CANCELLED = "57014";
 
+/** Who reads. */
+export interface Reader {
+  /** Aborted when the client is gone. */
+  readonly closed: AbortSignal;
+  readonly reach: Reach;
+}
+
 export interface ReadSession {
   /** A pool of one session. */
   readonly sql: Sql;
+  /** From here to `end` the database shows what is of these tenants alone. Absent: it shows everything. */
+  begin?(tenants: Reach["tenants"]): Promise<unknown>;
+  end?(): void;
   /** Ends the statement that runs on it, if one does. */
   cancel(): Promise<unknown>;
 }
@@ -24,6 +35,13 @@ export interface ReadPoolOptions {
   /** The time limit of one read, its wait included. */
   readonly timeoutMs?: number;
   readonly onRefused?: () => void;
+}
+
+type Read<T> = (sql: Sql, reach: Reach) => Promise<T>;
+
+interface Asked<T> {
+  readonly reach: Reach;
+  readonly read: Read<T>;
 }
 
 /** The reads of one kind. */
@@ -50,24 +68,24 @@ export class ReadPool {
     this.timeoutMs = options.timeoutMs ?? 30_000;
   }
 
-  /** Throws 503 if too many wait, or if the read takes too long. `closed`: aborted when the client of the read is gone. */
-  run<T>(closed: AbortSignal, read: (sql: Sql) => Promise<T>): Promise<T> {
-    return this.runIn(this.lists, closed, read);
+  /** Throws 503 if too many wait, or if the read takes too long. */
+  run<T>(reader: Reader, read: Read<T>): Promise<T> {
+    return this.runIn(this.lists, reader, read);
   }
 
   /** Like `run`, for a read of single rows by their keys: it does not wait for lists. */
-  look<T>(closed: AbortSignal, read: (sql: Sql) => Promise<T>): Promise<T> {
-    return this.runIn(this.lookups, closed, read);
+  look<T>(reader: Reader, read: Read<T>): Promise<T> {
+    return this.runIn(this.lookups, reader, read);
   }
 
-  private async runIn<T>(lane: Lane, closed: AbortSignal, read: (sql: Sql) => Promise<T>): Promise<T> {
+  private async runIn<T>(lane: Lane, { closed, reach }: Reader, read: Read<T>): Promise<T> {
     const limit = new AbortController();
     const end = () => limit.abort();
     const timer = setTimeout(end, this.timeoutMs);
     closed.addEventListener("abort", end, { once: true });
     if (closed.aborted) end();
     try {
-      return await this.within(lane, limit.signal, read);
+      return await this.within(lane, limit.signal, { reach, read });
     } catch (error) {
       throw limit.signal.aborted || sqlStateOf(error) === CANCELLED ? this.tooLong() : error;
     } finally {
@@ -76,10 +94,10 @@ export class ReadPool {
     }
   }
 
-  private async within<T>(lane: Lane, over: AbortSignal, read: (sql: Sql) => Promise<T>): Promise<T> {
+  private async within<T>(lane: Lane, over: AbortSignal, asked: Asked<T>): Promise<T> {
     const session = this.freeFor(lane) ?? (await this.session(lane, over));
     try {
-      return await this.until(over, session, read);
+      return await this.until(over, session, asked);
     } finally {
       this.release(lane, session);
     }
@@ -110,7 +128,7 @@ export class ReadPool {
   }
 
   /** The session is free again only when nothing can cancel its next statement. */
-  private async until<T>(over: AbortSignal, session: ReadSession, read: (sql: Sql) => Promise<T>): Promise<T> {
+  private async until<T>(over: AbortSignal, session: ReadSession, { reach, read }: Asked<T>): Promise<T> {
     let ended = false;
     let cancelling: Promise<void> | undefined;
     const cancel = async () => {
@@ -119,17 +137,23 @@ export class ReadPool {
         if (!ended) await delay(CANCEL_AGAIN_MS, undefined, { ref: false });
       }
     };
-    const begin = () => {
+    const startCancelling = () => {
       cancelling = cancel();
     };
-    over.addEventListener("abort", begin, { once: true });
+    over.addEventListener("abort", startCancelling, { once: true });
     try {
       over.throwIfAborted();
-      return await read(session.sql);
+      const begun = session.begin?.(reach.tenants);
+      // A read that fails says more.
+      begun?.catch(() => {});
+      const result = await read(session.sql, reach);
+      await begun;
+      return result;
     } finally {
       ended = true;
-      over.removeEventListener("abort", begin);
+      over.removeEventListener("abort", startCancelling);
       await cancelling;
+      session.end?.();
     }
   }
 

@@ -18,24 +18,24 @@ export const ruleVersions = new Versions<RuleDraft, typeof rules.$inferSelect>({
   noun: "rule",
   table: rules,
   content: ({ ruleType, spec }) => ({ ruleType, spec }),
-  equals: ({ tenantId = null, name, ruleType, spec }) =>
+  equals: ({ forTenant = null, name, ruleType, spec }) =>
     and(
-      sql`${rules.tenantId} is not distinct from ${tenantId}::text`,
+      sql`${rules.forTenant} is not distinct from ${forTenant}::text`,
       eq(rules.name, name),
       eq(rules.ruleType, ruleType),
       sql`${rules.spec}::jsonb = ${JSON.stringify(spec)}::text::jsonb`,
     ),
-  item: ({ id, key, version, tenantId, name, ruleType, spec, published, createdAt, createdBy }) =>
+  item: ({ id, key, version, forTenant, name, ruleType, spec, published, createdAt, createdBy }) =>
     present({
-      ...{ id, rule_id: key, version, tenant_id: tenantId, name, rule_type: ruleType, spec },
+      ...{ id, rule_id: key, version, tenant_id: forTenant, name, rule_type: ruleType, spec },
       ...{ published, created_at: createdAt, created_by: createdBy },
     }),
 });
 
-/** The latest published version of every rule, by the id of its content. */
-export function publishedRules(database: Sql): Promise<readonly Pick<StoredVersion, "id" | "key">[]> {
+/** The latest published version of every rule, by the id of its content, and whose it is. */
+export function publishedRules(database: Sql): Promise<readonly Pick<StoredVersion, "id" | "key" | "tenantId">[]> {
   return query(database)
-    .selectDistinctOn([rules.key], { id: rules.id, key: rules.key })
+    .selectDistinctOn([rules.key], { id: rules.id, key: rules.key, tenantId: rules.tenantId })
     .from(rules)
     .where(eq(rules.published, true))
     .orderBy(rules.key, desc(rules.version));

@@ -8,7 +8,7 @@ import {
   withoutCorrection,
 } from "../../../machines/index.js";
 import { present } from "./item.js";
-import type { RunRow } from "./run-row.js";
+import type { RunViewRow } from "./run-row.js";
 
 /** The part of a run's record (machines/state/record.ts writes it) and of its identity that clients see. Times are epoch ms. */
 interface WaitView {
@@ -43,7 +43,7 @@ interface IdentityView {
   readonly rerunOf?: string;
 }
 
-export function runItem(row: RunRow): JsonObject {
+export function runItem(row: RunViewRow): JsonObject {
   const record = row.record as RecordView;
   const identity = (row.identity ?? {}) as IdentityView;
   return present({
@@ -76,7 +76,7 @@ export function runItem(row: RunRow): JsonObject {
   });
 }
 
-function waiting(row: RunRow, { wait, proof }: RecordView, { delayedUntil }: IdentityView) {
+function waiting(row: RunViewRow, { wait, proof }: RecordView, { delayedUntil }: IdentityView) {
   const due = row.state === "pending" ? delayedUntil : TIMED.has(wait?.kind ?? "") ? wait?.dueAt : undefined;
   return {
     quarantine: proof,
@@ -94,7 +94,7 @@ function waiting(row: RunRow, { wait, proof }: RecordView, { delayedUntil }: Ide
 }
 
 /** The reason is not in the row: it follows from the workers that are connected (api/run-reader.ts). */
-function queuedAction({ called }: RunRow, { since = 0 }: WaitView): JsonObject | null {
+function queuedAction({ called }: RunViewRow, { since = 0 }: WaitView): JsonObject | null {
   if (!called) return null;
   return present({ action: actionText(called), transport: called.transport, since: new Date(since) });
 }
@@ -109,7 +109,7 @@ function incidentOf({ error = {}, attempts, since = 0, phase }: WaitView): JsonO
   return present({ code, message, step_id, attempts, since: new Date(since), phase: undo });
 }
 
-function tryCatchStack({ frames }: RunRow): JsonObject[] | null {
+function tryCatchStack({ frames }: RunViewRow): JsonObject[] | null {
   const open = (frames ?? []) as unknown as readonly FrameView[];
   const tries = open.filter(({ kind }) => kind === "try");
   return tries.length > 0 ? tries.map(({ step, catchStep }) => ({ step_id: step, catch_step: catchStep })) : null;
@@ -118,7 +118,7 @@ function tryCatchStack({ frames }: RunRow): JsonObject[] | null {
 const TIMED: ReadonlySet<string> = new Set(["timer", "backoff", "signal", "event", "user_task", "children"]);
 
 /** A run that succeeded may have been on its way to another end before: that is not its error. */
-function ended(row: RunRow, { ending }: RecordView) {
+function ended(row: RunViewRow, { ending }: RecordView) {
   if (row.state === "succeeded" || !ending) return {};
   const { error } = ending;
   return {

@@ -1,12 +1,15 @@
 // Lookups of runs by clients. Those that wait for a session when another lookup gets one are read with it, in one statement: under load the
-// way of a statement to the server and back costs more than the run that it reads. Sessions, bounds and times are read-pool.ts.
+// way of a statement to the server and back costs more than the run that it reads. Two principals never share one. Sessions, bounds and times are
+// read-pool.ts.
 import type { Sql } from "postgres";
 import type { RunId } from "../../../machines/index.js";
-import type { ReadPool } from "./read-pool.js";
+import type { Reach } from "./reach.js";
+import type { Reader, ReadPool } from "./read-pool.js";
 import { READ_TOGETHER, type RunView, readRuns } from "./runs.js";
 
 interface Lookup {
   readonly runId: RunId;
+  readonly reach: Reach;
   /** The runs of the statement that reads it. Absent: it waits for one. */
   views?: Promise<ReadonlyMap<RunId, RunView>>;
 }
@@ -19,12 +22,12 @@ export class RunLookups {
     private readonly readTogether: typeof readRuns = readRuns,
   ) {}
 
-  /** Undefined: there is no such run. `closed`: aborted when the client is gone. */
-  async run(runId: RunId, closed: AbortSignal): Promise<RunView | undefined> {
-    const lookup: Lookup = { runId };
+  /** Undefined: there is no such run. */
+  async run(runId: RunId, reader: Reader): Promise<RunView | undefined> {
+    const lookup: Lookup = { runId, reach: reader.reach };
     this.waiting.add(lookup);
     try {
-      return await this.readPool.look(closed, (sql) => this.read(lookup, sql));
+      return await this.readPool.look(reader, (sql) => this.read(lookup, sql));
     } finally {
       this.waiting.delete(lookup);
     }
@@ -39,9 +42,11 @@ export class RunLookups {
 
   private readGroup(first: Lookup, sql: Sql): Promise<ReadonlyMap<RunId, RunView>> {
     this.waiting.delete(first);
-    const group = [first, ...[...this.waiting].slice(0, READ_TOGETHER - 1)];
+    // A reach is one object for each principal.
+    const others = [...this.waiting].filter(({ reach }) => reach === first.reach);
+    const group = [first, ...others.slice(0, READ_TOGETHER - 1)];
     const runIds = group.map(({ runId }) => runId);
-    const views = this.readTogether(sql, runIds);
+    const views = this.readTogether(sql, first.reach, runIds);
     for (const lookup of group) {
       this.waiting.delete(lookup);
       lookup.views = views;

@@ -23,7 +23,7 @@ export const pickedRuns = (database: Sql) => query(database).select().from(runs)
 type Called = Pick<ActionCall, "service" | "action" | "version" | "transport">;
 
 /** A run with its inputs and variables. */
-export type RunRow = Awaited<ReturnType<typeof wholeRuns>>[number];
+export type RunViewRow = Awaited<ReturnType<typeof wholeRuns>>[number];
 
 /** The picked runs with their starts and variables. They are picked before anything wide is read, so that rows under an offset cost nothing. */
 export function wholeRuns(database: Sql, picked: ReturnType<typeof pickedRuns>) {
@@ -77,7 +77,7 @@ export interface CommittedAt {
  * The row of a run as `wholeRuns` reads it, made from the context of its last commit. A branch or an item has its own inputs and all of its
  * variables there, and inherits none.
  */
-export function committedRow(context: RunContext, { lastSeq, lastEventAt, labels }: CommittedAt): RunRow {
+export function committedRow(context: RunContext, { lastSeq, lastEventAt, labels }: CommittedAt): RunViewRow {
   const { run, state, wait, call, frames, variables, output } = context;
   const { features, dryRun, delayedUntil, rerunOf } = run;
   const names = Object.keys(variables).sort();

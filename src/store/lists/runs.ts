@@ -1,14 +1,15 @@
 // Reads of runs: some by their ids, and lists of them, as the interface's SagaRun. Nothing here writes, and nothing here is on the hot path: the
 // commit (commit/) and the load of an actor (load.ts) are elsewhere.
-import { eq, inArray, sql } from "drizzle-orm";
+import { and, eq, inArray, sql } from "drizzle-orm";
 import type { Sql } from "postgres";
 import type { JsonObject, RunContext, RunId } from "../../../machines/index.js";
 import { builtOnce, query } from "../engine/query.js";
 import { runs } from "../schema.js";
 import { allOf, idsInRange, matchingRuns, type RunFilter } from "./matching-runs.js";
 import { type Page, type PageQuery, readPage } from "./page.js";
+import { OF_RUN, type Reach, shapeOf, valuesOf, within, withinKept } from "./reach.js";
 import { runItem } from "./run-item.js";
-import { committedRow, type Labels, pickedRuns, type RunRow, wholeRuns } from "./run-row.js";
+import { committedRow, type Labels, pickedRuns, type RunViewRow, wholeRuns } from "./run-row.js";
 
 export type { Labels };
 
@@ -23,15 +24,26 @@ export interface RunView {
 export const READ_TOGETHER = 8;
 
 /** Always as many parameters: of an array, Postgres would expect fewer rows where it knows its length, and plan each execution again. */
-const runsByIds = builtOnce((database) => {
+function runsByIds(database: Sql, reach: Reach) {
   const ids = Array.from({ length: READ_TOGETHER }, (_, nth) => sql.placeholder(`${nth}`));
-  return wholeRuns(database, pickedRuns(database).where(inArray(runs.id, ids))).prepare("runs");
-});
+  const where = and(inArray(runs.id, ids), withinKept(reach, OF_RUN));
+  return wholeRuns(database, pickedRuns(database).where(where)).prepare("runs");
+}
+
+/** The statements by the shape of the reach: there are a few. */
+const builtStatements = builtOnce(() => new Map<string, ReturnType<typeof runsByIds>>());
 
 /** Those of READ_TOGETHER runs that exist, by their ids. */
-export async function readRuns(database: Sql, runIds: readonly RunId[]): Promise<ReadonlyMap<RunId, RunView>> {
+export async function readRuns(
+  database: Sql,
+  reach: Reach,
+  runIds: readonly RunId[],
+): Promise<ReadonlyMap<RunId, RunView>> {
   const ids = Array.from({ length: READ_TOGETHER }, (_, nth) => runIds[nth] ?? runIds[0]);
-  const rows = await runsByIds(database).execute({ ...ids });
+  const [statements, shape] = [builtStatements(database), shapeOf(reach, OF_RUN)];
+  const statement = statements.get(shape) ?? runsByIds(database, reach);
+  statements.set(shape, statement);
+  const rows = await statement.execute({ ...ids, ...valuesOf(reach, OF_RUN) });
   return new Map(rows.map((row) => [row.id, viewOf(row)]));
 }
 
@@ -44,33 +56,39 @@ export function committedView(
   return viewOf(committedRow(context, { lastSeq, lastEventAt: at, labels }));
 }
 
-function viewOf(row: RunRow): RunView {
+function viewOf(row: RunViewRow): RunView {
   return { run: runItem(row), lastSeq: row.lastSeq, terminal: row.terminalAt !== null };
 }
 
-export async function runExists(database: Sql, runId: RunId): Promise<boolean> {
-  const found = await query(database).select({ id: runs.id }).from(runs).where(eq(runs.id, runId));
+export async function runExists(database: Sql, reach: Reach, runId: RunId): Promise<boolean> {
+  const where = and(eq(runs.id, runId), within(reach, OF_RUN));
+  const found = await query(database).select({ id: runs.id }).from(runs).where(where);
   return found.length > 0;
 }
 
 export async function listRuns(
   database: Sql,
+  reach: Reach,
   filter: RunFilter,
   page: PageQuery,
   newestFirst: boolean,
 ): Promise<Page<JsonObject>> {
-  const matching = await matchingRuns(database, filter);
+  const matching = await matchingRuns(database, reach, filter);
   return readPage(
     database,
     {
       name: newestFirst ? "-runs" : "runs",
+      reach,
       key: [
         { column: runs.startedAt, kind: "time" },
         { column: runs.id, kind: "uuid" },
       ],
       descending: newestFirst,
-      rows: (range) =>
-        wholeRuns(database, pickedRuns(database).where(sql`${runs.id} in (${idsInRange(matching, range)})`)),
+      rows: (range) => {
+        const picked = pickedRuns(database).where(sql`${runs.id} in (${idsInRange(matching, range)})`);
+        // It cuts nothing off. Without a limit, Postgres would read the variables once to measure the row and once to send it.
+        return wholeRuns(database, picked).limit(range.limit);
+      },
       matching: { from: allOf(matching) },
       item: runItem,
       position: ({ startedAt, id }) => [startedAt.toISOString(), id],

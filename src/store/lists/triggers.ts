@@ -1,5 +1,5 @@
 // Triggers: what starts runs besides clients. Their fires are in trigger-fires.ts. Nothing here knows a schedule.
-import { and, eq, sql } from "drizzle-orm";
+import { and, eq, isNull, sql } from "drizzle-orm";
 import type { Sql } from "postgres";
 import type { JsonObject, TriggerType } from "../../../machines/index.js";
 import { type ShardId, shardOf } from "../../ids.js";
@@ -7,6 +7,7 @@ import { query } from "../engine/query.js";
 import { triggers } from "../schema.js";
 import { present } from "./item.js";
 import { inRange, type Page, type PageQuery, readPage } from "./page.js";
+import { type Reach, type ReachColumns, within } from "./reach.js";
 
 export interface TriggerRow {
   readonly id: string;
@@ -107,10 +108,25 @@ export interface TriggerFilter {
   readonly workflowId?: string;
 }
 
+export const OF_TRIGGER: ReachColumns = { tenant: "triggers.tenant_id", workflow: "triggers.workflow_id" };
+
+/** A trigger that is read by a client. Undefined: there is none within the reach. */
+export async function readTrigger(database: Sql, reach: Reach, id: string): Promise<TriggerRow | undefined> {
+  const where = and(eq(triggers.id, id), within(reach, OF_TRIGGER));
+  const [row] = await query(database).select(columns).from(triggers).where(where);
+  return row;
+}
+
 /** The triggers in the order of creation. */
-export function listTriggers(database: Sql, filter: TriggerFilter, page: PageQuery): Promise<Page<JsonObject>> {
+export function listTriggers(
+  database: Sql,
+  reach: Reach,
+  filter: TriggerFilter,
+  page: PageQuery,
+): Promise<Page<JsonObject>> {
   const { type, enabled, workflowId } = filter;
   const where = and(
+    within(reach, OF_TRIGGER),
     type && eq(triggers.triggerType, type),
     enabled === undefined ? undefined : eq(triggers.enabled, enabled),
     workflowId === undefined ? undefined : eq(triggers.workflowId, workflowId),
@@ -119,6 +135,7 @@ export function listTriggers(database: Sql, filter: TriggerFilter, page: PageQue
     database,
     {
       name: "triggers",
+      reach,
       key: [
         { column: triggers.createdAt, kind: "time" },
         { column: triggers.id, kind: "uuid" },
@@ -159,12 +176,14 @@ export interface Transition {
   readonly toState: string;
   /** The tenant of the event. Absent: triggers of every tenant see it. */
   readonly tenantId?: string;
+  /** Triggers of no tenant alone see an event of none. */
+  readonly tenantsApart?: boolean;
 }
 
 /** Enabled triggers that match the transition, in the order of their ids. */
 export async function matchingTriggers(
   database: Sql,
-  { recordType, fromState, toState, tenantId }: Transition,
+  { recordType, fromState, toState, tenantId, tenantsApart = false }: Transition,
   after: string | undefined,
   limit: number,
 ): Promise<readonly TriggerRow[]> {
@@ -175,7 +194,11 @@ export async function matchingTriggers(
       and(
         sql`trigger_type = 'record_transition' and enabled and config->>'record_type' = ${recordType}
           and config->>'from_state' = ${fromState} and config->>'to_state' = ${toState}`,
-        tenantId === undefined ? undefined : eq(triggers.tenantId, tenantId),
+        tenantId === undefined
+          ? tenantsApart
+            ? isNull(triggers.tenantId)
+            : undefined
+          : eq(triggers.tenantId, tenantId),
         after === undefined ? undefined : sql`${triggers.id} > ${after}::uuid`,
       ),
     )

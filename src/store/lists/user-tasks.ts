@@ -4,9 +4,10 @@ import { and, eq, isNotNull, isNull, not, type SQL, sql } from "drizzle-orm";
 import type { Sql } from "postgres";
 import type { JsonObject, RunId } from "../../../machines/index.js";
 import { query } from "../engine/query.js";
-import { userTasks } from "../schema.js";
+import { runs, userTasks } from "../schema.js";
 import { present } from "./item.js";
 import { inRange, type Page, type PageQuery, readPage } from "./page.js";
+import { ofRun, type Reach } from "./reach.js";
 
 export const TASK_STATUSES = ["open", "submitted", "expired"] as const;
 type TaskStatus = (typeof TASK_STATUSES)[number];
@@ -24,6 +25,9 @@ const lapsed = sql`(${userTasks.closedAt} is not null or coalesce(${userTasks.du
 const columns = {
   id: userTasks.id,
   run_id: userTasks.runId,
+  tenant_id: sql<string | null>`(select ${runs.tenantId} from ${runs} where ${runs.id} = ${userTasks.runId})`.as(
+    "tenant_id",
+  ),
   step_id: userTasks.stepId,
   assignee: userTasks.assignee,
   title: userTasks.title,
@@ -40,12 +44,18 @@ const columns = {
 };
 
 /** The oldest first: the task that has waited longest is at the top. */
-export function listUserTasks(database: Sql, filter: TaskFilter, page: PageQuery): Promise<Page<JsonObject>> {
-  const where = conditions(filter);
+export function listUserTasks(
+  database: Sql,
+  reach: Reach,
+  filter: TaskFilter,
+  page: PageQuery,
+): Promise<Page<JsonObject>> {
+  const where = and(conditions(filter), ofRun(reach, sql`${userTasks.runId}`));
   return readPage(
     database,
     {
       name: "user_tasks",
+      reach,
       key: [
         { column: userTasks.openedAt, kind: "time" },
         { column: userTasks.id, kind: "uuid" },
@@ -83,14 +93,21 @@ function family(runId: RunId): SQL {
     ) select id from family`;
 }
 
+export interface TaskOwner {
+  readonly runId: RunId;
+  readonly tenantId: string | null;
+  readonly workflowId: string;
+}
+
 /** The run that waits for the task, if that is `runId` or a branch or item below it. */
-export async function taskOwner(database: Sql, taskId: string, runId: RunId): Promise<RunId | undefined> {
-  const [row] = await database<{ run_id: RunId }[]>`
+export async function taskOwner(database: Sql, taskId: string, runId: RunId): Promise<TaskOwner | undefined> {
+  const [row] = await database<TaskOwner[]>`
     with recursive upward(id) as (
       select run_id from user_tasks where id = ${taskId}
       union all
       select r.parent_run_id from runs r join upward on r.id = upward.id where r.parent_branch_id is not null
     )
-    select run_id from user_tasks where id = ${taskId} and ${runId} in (select id from upward)`;
-  return row?.run_id;
+    select owner.id as "runId", owner.tenant_id as "tenantId", owner.workflow_id as "workflowId"
+    from user_tasks t join runs owner on owner.id = t.run_id where t.id = ${taskId} and ${runId} in (select id from upward)`;
+  return row;
 }

@@ -11,6 +11,7 @@ import { openSessions, UnusableDatabase } from "../engine/session.js";
 import { createEventPartitions } from "../upkeep/partitions.js";
 import { type Migration, readMigrations } from "./migration-files.js";
 import { isInTheWay, type Obstacle, ObstacleWatch, PATIENCE, type Patience, patiently } from "./migration-locks.js";
+import { prepareReader, type ReaderRights } from "./reader-role.js";
 import { awaitDatabase } from "./readiness.js";
 
 /**
@@ -23,6 +24,8 @@ export interface MigrateOptions {
   /** Default: the folder of this release. */
   readonly folder?: string;
   readonly patience?: Patience;
+  /** The role of clients' reads is prepared, too. Absent: there is none. */
+  readonly reader?: ReaderRights | undefined;
 }
 
 /**
@@ -51,12 +54,13 @@ function isLost(error: unknown): error is Error {
 }
 
 async function migrateOnce(url: string, log: Logger, options: MigrateOptions): Promise<void> {
-  const { folder = join(packageRoot(), "src", "store", "migrations"), patience = PATIENCE } = options;
+  const { folder = join(packageRoot(), "src", "store", "migrations"), patience = PATIENCE, reader } = options;
   // One session for the turn and the work: if the turn is lost, so is the transaction.
   const [sql, watching] = [openSession(url, log), openSession(url, log)];
   try {
     await new Migrator({ sql, watching, log, patience }).apply(readMigrations(folder));
     await createEventPartitions(sql, log);
+    if (reader) await prepareReader(sql, reader);
   } finally {
     // The end of the session ends its turn in every case.
     await Promise.all([sql.end({ timeout: 5 }), watching.end({ timeout: 5 })]);

@@ -1,7 +1,7 @@
 // Whether the database can be used, before anything is read from it: a start waits for a server that is away or read-only, and stops with a
 // sentence at one that can never serve. Migrations come afterwards.
 import { setTimeout as delay } from "node:timers/promises";
-import { parseDatabaseUrl } from "../../config/index.js";
+import { parseDatabaseUrl, printableDatabaseUrl } from "../../config/index.js";
 import type { Logger } from "../../log.js";
 import { isStoreAway, sqlStateOf } from "../engine/failure.js";
 import { openSessions, UnusableDatabase } from "../engine/session.js";
@@ -24,7 +24,12 @@ export async function awaitDatabase(url: string, log: Logger, times = { pause: P
     if (away === undefined) return;
     if (performance.now() - said >= times.said) {
       said = performance.now();
-      log.warn({ reason: away, ...remedyOf(url, away) }, "Postgres cannot be used yet, the start waits for it");
+      // The address, too: it may be mistyped, or come from the environment.
+      const database = printableDatabaseUrl(url);
+      log.warn(
+        { reason: away, database, ...remedyOf(url, away) },
+        "Postgres cannot be used yet, the start waits for it",
+      );
     }
     await delay(times.pause);
   }
@@ -78,7 +83,7 @@ async function check(url: string): Promise<string | undefined> {
 function remedyOf(url: string, away: string): { readonly remedy?: string } {
   const { tls: { mode } = { mode: "prefer" } } = parseDatabaseUrl(url);
   if (away !== "ECONNRESET" || mode === "disable" || mode === "allow" || mode === "prefer") return {};
-  return { remedy: `if the server has no TLS, take sslmode=${mode} out of DATABASE_URL` };
+  return { remedy: `if the server has no TLS, take sslmode=${mode} out of DATABASE_URL or PGSSLMODE` };
 }
 
 interface Found {

@@ -18,7 +18,25 @@ CREATE TABLE "actions" (
 	"license_group" text,
 	"transport" text NOT NULL,
 	"address" text,
+	"tenant_id" uuid,
 	CONSTRAINT "actions_identity" UNIQUE("service","action_name","version")
+);
+--> statement-breakpoint
+CREATE TABLE "api_keys" (
+	"id" text PRIMARY KEY NOT NULL,
+	"secret_hash" text NOT NULL,
+	"name" text NOT NULL,
+	"tenant_id" uuid,
+	"roles" json NOT NULL,
+	"tenants" json,
+	"workflows" json,
+	"services" json,
+	"secrets" json,
+	"created_at" timestamp (3) with time zone DEFAULT now() NOT NULL,
+	"created_by" text NOT NULL,
+	"expires_at" timestamp (3) with time zone,
+	"revoked_at" timestamp (3) with time zone,
+	"last_used_at" timestamp (3) with time zone
 );
 --> statement-breakpoint
 CREATE TABLE "bulk_jobs" (
@@ -34,6 +52,9 @@ CREATE TABLE "bulk_jobs" (
 	"started_at" timestamp (3) with time zone DEFAULT now() NOT NULL,
 	"ended_at" timestamp (3) with time zone,
 	"actor" text NOT NULL,
+	"tenant_id" uuid,
+	"reach" json NOT NULL,
+	"revoked" boolean DEFAULT false NOT NULL,
 	"request_hash" text NOT NULL
 );
 --> statement-breakpoint
@@ -69,7 +90,8 @@ CREATE TABLE "definitions" (
 	"definition_id" uuid PRIMARY KEY NOT NULL,
 	"workflow_id" text NOT NULL,
 	"version" integer NOT NULL,
-	"tenant_id" text,
+	"tenant_id" uuid,
+	"for_tenant" text,
 	"name" text NOT NULL,
 	"published" boolean NOT NULL,
 	"ever_published" boolean NOT NULL,
@@ -111,8 +133,7 @@ CREATE TABLE "events" (
 	"published_at" timestamp (3) with time zone DEFAULT now() NOT NULL,
 	"xid" "xid8" DEFAULT pg_current_xact_id() NOT NULL,
 	"due_at" timestamp (3) with time zone,
-	"told_to" uuid,
-	CONSTRAINT "events_idempotency_key_unique" UNIQUE("idempotency_key")
+	"told_to" uuid
 );
 --> statement-breakpoint
 CREATE TABLE "inbox" (
@@ -147,7 +168,8 @@ CREATE TABLE "nodes" (
 	"heartbeat_at" timestamp (3) with time zone NOT NULL,
 	"record_format" smallint NOT NULL,
 	"host" text NOT NULL,
-	"process_id" integer NOT NULL
+	"process_id" integer NOT NULL,
+	"access" text DEFAULT 'off' NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE "outbox" (
@@ -178,7 +200,8 @@ CREATE TABLE "rules" (
 	"id" uuid PRIMARY KEY NOT NULL,
 	"rule_id" text NOT NULL,
 	"version" integer NOT NULL,
-	"tenant_id" text,
+	"tenant_id" uuid,
+	"for_tenant" text,
 	"name" text NOT NULL,
 	"published" boolean NOT NULL,
 	"ever_published" boolean NOT NULL,
@@ -301,6 +324,22 @@ CREATE TABLE "service_keys" (
 	"created_at" timestamp (3) with time zone DEFAULT now() NOT NULL
 );
 --> statement-breakpoint
+CREATE TABLE "sessions" (
+	"id_hash" text PRIMARY KEY NOT NULL,
+	"actor" text NOT NULL,
+	"key_id" text,
+	"stated" json NOT NULL,
+	"created_at" timestamp (3) with time zone DEFAULT now() NOT NULL,
+	"seen_at" timestamp (3) with time zone DEFAULT now() NOT NULL,
+	"expires_at" timestamp (3) with time zone NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "shared_actions" (
+	"action_id" uuid NOT NULL,
+	"tenant_id" uuid NOT NULL,
+	CONSTRAINT "shared_actions_action_id_tenant_id_pk" PRIMARY KEY("action_id","tenant_id")
+);
+--> statement-breakpoint
 CREATE TABLE "signals" (
 	"id" uuid PRIMARY KEY NOT NULL,
 	"ordinal" bigserial NOT NULL,
@@ -368,6 +407,19 @@ CREATE TABLE "undo" (
 	"state" text NOT NULL
 );
 --> statement-breakpoint
+CREATE TABLE "erased_runs" (
+	"run_id" uuid PRIMARY KEY NOT NULL,
+	"root_run_id" uuid NOT NULL,
+	"tenant_id" uuid,
+	"workflow_id" text NOT NULL,
+	"key_hash" text,
+	"erased_by" text NOT NULL,
+	"bulk_id" uuid,
+	"erased_at" timestamp (3) with time zone DEFAULT now() NOT NULL,
+	"parent" boolean DEFAULT true NOT NULL,
+	"owed" boolean DEFAULT true NOT NULL
+);
+--> statement-breakpoint
 CREATE TABLE "user_tasks" (
 	"id" uuid PRIMARY KEY NOT NULL,
 	"run_id" uuid NOT NULL,
@@ -391,11 +443,15 @@ CREATE TABLE "wakes" (
 	"trial_deaths" smallint DEFAULT 0 NOT NULL
 );
 --> statement-breakpoint
+CREATE INDEX "api_keys_by_time" ON "api_keys" USING btree ("created_at","id");--> statement-breakpoint
+CREATE INDEX "api_keys_by_tenant" ON "api_keys" USING btree ("tenant_id","created_at","id");--> statement-breakpoint
+CREATE INDEX "api_keys_by_end" ON "api_keys" USING btree (least(revoked_at, expires_at));--> statement-breakpoint
 CREATE INDEX "bulk_jobs_by_time" ON "bulk_jobs" USING btree ("started_at","id");--> statement-breakpoint
 CREATE INDEX "bulk_jobs_running" ON "bulk_jobs" USING btree ("shard","started_at") WHERE state = 'running';--> statement-breakpoint
 CREATE INDEX "bulk_jobs_by_end" ON "bulk_jobs" USING btree ("ended_at","id") WHERE ended_at is not null;--> statement-breakpoint
 CREATE INDEX "bulk_targets_open" ON "bulk_targets" USING btree ("bulk_id","nth") WHERE state = 'open';--> statement-breakpoint
 CREATE INDEX "bulk_targets_refused" ON "bulk_targets" USING btree ("bulk_id","nth") WHERE state = 'refused';--> statement-breakpoint
+CREATE INDEX "bulk_targets_told" ON "bulk_targets" USING btree ("run_id") WHERE message is not null;--> statement-breakpoint
 CREATE INDEX "concurrency_tickets_by_key" ON "concurrency_tickets" USING btree ("scope","key","tenant_id","ticket");--> statement-breakpoint
 CREATE INDEX "concurrency_tickets_waiting" ON "concurrency_tickets" USING btree ("scope","key","tenant_id","ticket") WHERE granted_at is null;--> statement-breakpoint
 CREATE INDEX "concurrency_tickets_held" ON "concurrency_tickets" USING btree ("scope","key","tenant_id","ticket") WHERE granted_at is not null;--> statement-breakpoint
@@ -404,6 +460,8 @@ CREATE INDEX "concurrency_tickets_refusable" ON "concurrency_tickets" USING btre
 CREATE INDEX "event_takes_by_event" ON "event_takes" USING btree ("event_id");--> statement-breakpoint
 CREATE INDEX "event_waits_by_correlation" ON "event_waits" USING btree ("topic",(md5(jsonb_path_query_array(headers, '$.keyvalue().key')::text
   || coalesce(jsonb_path_query_array(conditions, '$.equal.keyvalue().key')::text, ''))::uuid),(md5(headers::text || coalesce((conditions -> 'equal')::text, ''))::uuid),"run_id");--> statement-breakpoint
+CREATE UNIQUE INDEX "events_by_key" ON "events" USING btree ("idempotency_key") WHERE tenant_id is null and idempotency_key is not null;--> statement-breakpoint
+CREATE UNIQUE INDEX "events_by_tenant_and_key" ON "events" USING btree ("tenant_id","idempotency_key") WHERE tenant_id is not null and idempotency_key is not null;--> statement-breakpoint
 CREATE INDEX "events_by_topic" ON "events" USING btree ("topic","ordinal");--> statement-breakpoint
 CREATE INDEX "events_by_time" ON "events" USING btree ("published_at","ordinal");--> statement-breakpoint
 CREATE INDEX "events_due" ON "events" USING btree ("due_at") WHERE due_at is not null;--> statement-breakpoint
@@ -432,6 +490,8 @@ CREATE INDEX "runs_by_family" ON "runs" USING btree ("family_run_id") WHERE fami
 CREATE INDEX "runs_in_flight" ON "runs" USING btree ("workflow_id") WHERE terminal_at is null;--> statement-breakpoint
 CREATE INDEX "runs_ended" ON "runs" USING btree ("workflow_id","terminal_at") WHERE terminal_at is not null;--> statement-breakpoint
 CREATE INDEX "runs_by_end" ON "runs" USING btree ("terminal_at","id") WHERE terminal_at is not null;--> statement-breakpoint
+CREATE INDEX "sessions_by_actor" ON "sessions" USING btree ("actor","created_at");--> statement-breakpoint
+CREATE INDEX "sessions_by_end" ON "sessions" USING btree ("expires_at");--> statement-breakpoint
 CREATE INDEX "signals_by_run" ON "signals" USING btree ("run_id","signal_name","ordinal");--> statement-breakpoint
 CREATE INDEX "trigger_fires_by_trigger" ON "trigger_fires" USING btree ("trigger_id","fired_at","id");--> statement-breakpoint
 CREATE INDEX "trigger_fires_due" ON "trigger_fires" USING btree ("due_at") WHERE due_at is not null;--> statement-breakpoint
@@ -442,6 +502,7 @@ CREATE INDEX "undo_by_owner" ON "undo" USING btree ("owner_run_id","ordinal");--
 CREATE INDEX "user_tasks_by_run" ON "user_tasks" USING btree ("run_id");--> statement-breakpoint
 CREATE INDEX "user_tasks_by_time" ON "user_tasks" USING btree ("opened_at","id");--> statement-breakpoint
 CREATE INDEX "user_tasks_by_assignee" ON "user_tasks" USING btree ("assignee","opened_at","id");--> statement-breakpoint
+CREATE INDEX "erased_runs_owed" ON "erased_runs" USING btree ("root_run_id","run_id") WHERE owed;--> statement-breakpoint
 CREATE INDEX "user_tasks_open" ON "user_tasks" USING btree ("assignee","opened_at","id") WHERE closed_at is null;--> statement-breakpoint
 CREATE INDEX "wakes_due" ON "wakes" USING btree ("shard","due_at");--> statement-breakpoint
 -- What drizzle cannot say, from here on; before, `PARTITION BY` alone. test/store/baseline.test.ts has the list of it.
@@ -467,10 +528,10 @@ ALTER TABLE "run_variables" SET (fillfactor = 85);
 ALTER TABLE "bulk_jobs" SET (fillfactor = 70);
 --> statement-breakpoint
 -- A terminal run never changes (law 4). The commit statement does not try; this guard, in depth, skips such a row silently,
--- so that the rest of its batch lives.
+-- so that the rest of its batch lives. A run without a tenant may still be given to one (adoption.ts).
 CREATE FUNCTION "keep_terminal_run"() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
 --> statement-breakpoint
-CREATE TRIGGER "runs_terminal_guard" BEFORE UPDATE ON "runs" FOR EACH ROW WHEN (OLD."terminal_at" IS NOT NULL) EXECUTE FUNCTION "keep_terminal_run"();
+CREATE TRIGGER "runs_terminal_guard" BEFORE UPDATE ON "runs" FOR EACH ROW WHEN (OLD."terminal_at" IS NOT NULL AND (OLD."tenant_id" IS NOT NULL OR NEW."tenant_id" IS NULL)) EXECUTE FUNCTION "keep_terminal_run"();
 --> statement-breakpoint
 -- The variables of a kept scope. Its manifest names them: {"own": {name: value}, "shared": {name: hash}}; a large one is a kept value itself.
 CREATE FUNCTION "kept_variables"("of_holder" uuid, "manifest" json, "manifest_hash" uuid) RETURNS json LANGUAGE sql STABLE AS '
@@ -639,5 +700,61 @@ BEGIN
     sent := json_build_object('type', 'slot_refused', 'entry', one.entry, 'reason', 'full');
     inbox_id := tell_run(to_run, one.shard, sent);
     RETURN NEXT;
+  END LOOP;
+END$$;
+--> statement-breakpoint
+-- The second wall of clients' reads: row-level security, which the owner of the tables is not under. `saga.tenants` has the tenants of a read, UUIDs by
+-- comma, or `*`: everything, with what belongs to no tenant. It is set within the transaction of the read; unset there are no rows. `none`: the session
+-- takes reads, and this statement is of none that has begun on it (reader-session.ts); it fails as on a lost session.
+CREATE FUNCTION "read_scope"() RETURNS text LANGUAGE plpgsql STABLE AS $$DECLARE
+  tenants text := coalesce(current_setting('saga.tenants', true), '');
+BEGIN
+  IF tenants = 'none' THEN
+    RAISE EXCEPTION 'no read has begun on this session' USING ERRCODE = 'connection_does_not_exist';
+  END IF;
+  RETURN tenants;
+END$$;
+--> statement-breakpoint
+CREATE FUNCTION "reads_all"() RETURNS boolean LANGUAGE sql STABLE AS 'SELECT read_scope() = ''*''';
+--> statement-breakpoint
+CREATE FUNCTION "read_tenants"() RETURNS uuid[] LANGUAGE sql STABLE AS
+  'SELECT CASE WHEN reads_all() THEN ''{}'' ELSE string_to_array(read_scope(), '','')::uuid[] END';
+--> statement-breakpoint
+-- Most reads are of one tenant: an equality costs half of a look into the list, and the list is asked for the other tenants alone.
+CREATE FUNCTION "first_read_tenant"() RETURNS uuid LANGUAGE sql STABLE AS 'SELECT (read_tenants())[1]';
+--> statement-breakpoint
+-- A table without a policy has no rows for anyone but its owner, and the reading role no right to it (reader-role.ts). What belongs to a run is looked up
+-- there, row by row: without the offset it might be planned as a reading of all runs.
+DO $$DECLARE
+  own text := 'tenant_id = (SELECT first_read_tenant()) OR (SELECT reads_all()) OR tenant_id = ANY ((SELECT read_tenants())::uuid[])';
+  one text;
+BEGIN
+  FOREACH one IN ARRAY ARRAY['runs', 'run_end_counts', 'run_end_changes', 'triggers', 'bulk_jobs', 'shared_actions'] LOOP
+    EXECUTE format('CREATE POLICY readers ON %I FOR SELECT USING (%s)', one, own);
+  END LOOP;
+  -- The platform's are everyone's to use, but for those that are for one tenant.
+  FOREACH one IN ARRAY ARRAY['definitions', 'rules'] LOOP
+    EXECUTE format('CREATE POLICY readers ON %I FOR SELECT USING (%s
+      OR tenant_id IS NULL AND (for_tenant IS NULL OR lower(for_tenant) = ANY ((SELECT read_tenants())::text[])))', one, own);
+  END LOOP;
+  EXECUTE format('CREATE POLICY readers ON actions FOR SELECT USING (tenant_id IS NULL OR %s
+    OR EXISTS (SELECT FROM shared_actions s WHERE s.action_id = id OFFSET 0))', own);
+  FOR one IN
+    SELECT format('CREATE POLICY readers ON %I FOR SELECT USING ((SELECT reads_all()) OR EXISTS (SELECT FROM %I o WHERE o.id = %I OFFSET 0))',
+      part, owner, by)
+    FROM (VALUES ('run_starts', 'runs', 'run_id'), ('run_labels', 'runs', 'run_id'), ('run_variables', 'runs', 'run_id'),
+      ('run_events', 'runs', 'run_id'), ('kept_scopes', 'runs', 'run_id'), ('kept_values', 'runs', 'holder'), ('signals', 'runs', 'run_id'),
+      ('undo', 'runs', 'owner_run_id'), ('user_tasks', 'runs', 'run_id'), ('concurrency_tickets', 'runs', 'run_id'),
+      ('bulk_targets', 'bulk_jobs', 'bulk_id'), ('trigger_fires', 'triggers', 'trigger_id')) parts (part, owner, by)
+  LOOP
+    EXECUTE one;
+  END LOOP;
+  FOREACH one IN ARRAY ARRAY['nodes', 'wakes', 'inbox', 'outbox'] LOOP
+    EXECUTE format('CREATE POLICY readers ON %I FOR SELECT USING ((SELECT reads_all()))', one);
+  END LOOP;
+  -- Times alone.
+  CREATE POLICY readers ON end_horizon FOR SELECT USING (true);
+  FOR one IN SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p') LOOP
+    EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', one);
   END LOOP;
 END$$;

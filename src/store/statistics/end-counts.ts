@@ -18,6 +18,10 @@ const STRIDE_RUNS = 20_000;
 const STRIDES = 100;
 export const NO_TENANT = "00000000-0000-0000-0000-000000000000";
 
+/** The columns of what is counted, and of what is to be counted. */
+export const OF_COUNTS = { tenant: "run_end_counts.tenant_id", workflow: "run_end_counts.workflow_id" };
+export const OF_CHANGES = { tenant: "run_end_changes.tenant_id", workflow: "run_end_changes.workflow_id" };
+
 interface Span {
   readonly from: string;
   readonly to: string;

@@ -1,7 +1,8 @@
 // The roots that ended in each part of a window, by how they ended. Minutes that are counted (end-counts.ts) are added up; what ended in
 // others is read by an index, a bounded number of rows. Dry runs do not count.
 import type { Sql } from "postgres";
-import { isDry } from "./end-counts.js";
+import { OF_RUN, withinReach } from "../lists/reach.js";
+import { isDry, OF_CHANGES, OF_COUNTS } from "./end-counts.js";
 import { ofVersion, type PerformanceBounds, time, type Window } from "./window.js";
 
 export interface Ends {
@@ -71,7 +72,8 @@ function readEnds(sql: Sql, window: Window, spans: readonly Span[], most: number
       from (
         select id, state, parent_run_id, version, row_number() over () as nth from (
           select id, state, parent_run_id, version from runs
-          where workflow_id = ${window.workflowId} and terminal_at >= low and terminal_at < high limit ${each + 1}) found
+          where workflow_id = ${window.workflowId} and terminal_at >= low and terminal_at < high
+            and ${withinReach(sql, window.reach, OF_RUN)} limit ${each + 1}) found
       ) r
     ) ended
     group by low, state`;
@@ -85,9 +87,11 @@ function keptEnds(sql: Sql, window: Window, [low, high]: Span): Promise<readonly
     from (
       select minute as at, ended_as as state, count from run_end_counts
       where ${within(sql`minute`)} and root and not dry and ${ofVersion(sql, window)}
+        and ${withinReach(sql, window.reach, OF_COUNTS)}
       union all
       select ended_at, ended_as, change from run_end_changes
       where ${within(sql`ended_at`)} and root and not ${isDry(sql, "run_end_changes.run_id")} and ${ofVersion(sql, window)}
+        and ${withinReach(sql, window.reach, OF_CHANGES)}
     ) kept
     group by 1, 2`;
 }

@@ -1,6 +1,7 @@
 // How a workflow does over a time: the runs that end in each part of it, and how long the newest of them and their steps took. Every
 // statement reads a bounded number of rows; whatever is beyond a bound is said.
 import type { Sql } from "postgres";
+import type { Reach } from "../lists/reach.js";
 import { countEndsByPart } from "./ends-by-part.js";
 import { type Percentiles, readDurations, type StepDurations } from "./step-durations.js";
 import type { PerformanceBounds, Window } from "./window.js";
@@ -35,11 +36,12 @@ export interface Performance {
 
 export async function workflowPerformance(
   sql: Sql,
+  reach: Reach,
   { workflowId, version, hours }: PerformanceQuery,
   bounds: Partial<PerformanceBounds> = {},
 ): Promise<Performance> {
   const within = { ...BOUNDS, ...bounds };
-  const window = await windowOf(sql, { workflowId, version, hours });
+  const window = { reach, ...(await windowOf(sql, { workflowId, version, hours })) };
   const { parts, cut } = await countEndsByPart(sql, window, within);
   const durations = await readDurations(sql, window, within);
   return {
@@ -53,7 +55,7 @@ export async function workflowPerformance(
 }
 
 /** The window by the clock of the database, which gave the runs their times. */
-async function windowOf(sql: Sql, { hours, ...asked }: PerformanceQuery): Promise<Window> {
+async function windowOf(sql: Sql, { hours, ...asked }: PerformanceQuery): Promise<Omit<Window, "reach">> {
   const [row] = await sql<
     { minute: number }[]
   >`select (extract(epoch from date_trunc('minute', now())) * 1000)::float8 as minute`;

@@ -5,8 +5,9 @@ import type { Sql } from "postgres";
 import { isTerminal, RUN_STATES, type RunState } from "../../../machines/index.js";
 import { query } from "../engine/query.js";
 import { columnsOf, matchingRuns, type RunFilter } from "../lists/matching-runs.js";
+import { OF_RUN, type Reach, within } from "../lists/reach.js";
 import { runs } from "../schema.js";
-import { NO_TENANT } from "./end-counts.js";
+import { NO_TENANT, OF_CHANGES, OF_COUNTS } from "./end-counts.js";
 
 export interface RunCount {
   readonly workflow_id: string;
@@ -37,12 +38,13 @@ const BOUNDS: CountBounds = { matching: 10_000, beside: 100_000, items: 10_000 }
 
 export async function countRuns(
   database: Sql,
+  reach: Reach,
   filter: RunFilter,
   { exact = false, bounds = BOUNDS }: { readonly exact?: boolean; readonly bounds?: CountBounds } = {},
 ): Promise<RunCounts> {
   const found = isKept(filter)
-    ? keptCounts(filter, exact ? undefined : bounds.beside)
-    : matchingCounts(columnsOf(await matchingRuns(database, filter), KIND), exact ? undefined : bounds.matching);
+    ? keptCounts(reach, filter, exact ? undefined : bounds.beside)
+    : matchingCounts(columnsOf(await matchingRuns(database, reach, filter), KIND), exact ? undefined : bounds.matching);
   const rows = await query(database).execute<CountRow>(sql`
     with ${found}
     select workflow_id, version, state, paused_reason, sum(count)::float8 as count, bool_or(cut) as cut
@@ -87,9 +89,10 @@ function matchingCounts(matching: SQL, most: number | undefined): SQL {
  * In one statement: each run is in one of the parts. The runs to read are chosen by what the index is for, and compared with the rest of the
  * filter afterwards: no other index is of use, and the bound is one of rows that are read.
  */
-function keptCounts(filter: RunFilter, most: number | undefined): SQL {
+function keptCounts(reach: Reach, filter: RunFilter, most: number | undefined): SQL {
+  const [ofRuns, ofCounts, ofChanges] = [OF_RUN, OF_COUNTS, OF_CHANGES].map((of) => within(reach, of) ?? sql`true`);
   const part = sql`select workflow_id, version, state, paused_reason, tenant_id, parent_run_id is null as root from runs
-    where ${filter.workflowId === undefined ? sql`true` : sql`workflow_id = ${filter.workflowId}`}`;
+    where ${filter.workflowId === undefined ? sql`true` : sql`workflow_id = ${filter.workflowId}`} and ${ofRuns}`;
   const asksFor = (terminal: boolean) =>
     sql.raw(String(statesOf(filter).some((state) => isTerminal(state) === terminal)));
   const unended = sql`${part} and ${asksFor(false)} and terminal_at is null`;
@@ -102,9 +105,9 @@ function keptCounts(filter: RunFilter, most: number | undefined): SQL {
     found as (
       ${byKind("unended", most, conditionsOf(filter, sql`state`))}
       union all ${byKind("ended", most, conditionsOf(filter, sql`state`))}
-      union all select ${kind} count, false from run_end_counts where minute = '-infinity' and ${conditionsOf(filter, sql`ended_as`)}
+      union all select ${kind} count, false from run_end_counts where minute = '-infinity' and ${conditionsOf(filter, sql`ended_as`)} and ${ofCounts}
       union all select ${kind} change, false from run_end_changes, horizon
-        where (ended_at is null or ended_at < until) and ${conditionsOf(filter, sql`ended_as`)}
+        where (ended_at is null or ended_at < until) and ${conditionsOf(filter, sql`ended_as`)} and ${ofChanges}
     )`;
 }
 

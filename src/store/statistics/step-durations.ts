@@ -2,6 +2,7 @@
 // a sample, never all of them.
 import type { Sql } from "postgres";
 import { present } from "../lists/item.js";
+import { OF_RUN, withinReach } from "../lists/reach.js";
 import { isDry } from "./end-counts.js";
 import { ofVersion, type PerformanceBounds, time, type Window } from "./window.js";
 
@@ -70,10 +71,11 @@ async function isLarger(sql: Sql, window: Window, { looked }: PerformanceBounds)
   return row?.larger ?? false;
 }
 
-function endedIn(sql: Sql, { workflowId, from, to }: Window, most: number) {
+function endedIn(sql: Sql, { reach, workflowId, from, to }: Window, most: number) {
   return sql`
     select id, state, parent_run_id, version, started_at, terminal_at from runs
     where workflow_id = ${workflowId} and terminal_at >= ${time(from)}::text::timestamptz and terminal_at < ${time(to)}::text::timestamptz
+      and ${withinReach(sql, reach, OF_RUN)}
     order by terminal_at desc limit ${most}`;
 }
 

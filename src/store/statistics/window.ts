@@ -1,9 +1,11 @@
 // The runs of a workflow that ended in a window of time, as far as the performance of a workflow reads them: bounds, and conditions in SQL. What
 // is read of them is in ends-by-part.ts and step-durations.ts.
 import type { Sql } from "postgres";
+import type { Reach } from "../lists/reach.js";
 
 /** What is asked for. Whole minutes, in epoch milliseconds: `to` is the end of the minute that is not over. */
 export interface Window {
+  readonly reach: Reach;
   readonly workflowId: string;
   readonly version?: number;
   readonly from: number;

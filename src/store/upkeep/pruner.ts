@@ -3,10 +3,13 @@
 import type { Sql } from "postgres";
 import type { Logger } from "../../log.js";
 import { WorkLoop } from "../../work/loop.js";
+import { Erasure } from "./erasure.js";
 import { createEventPartitions, dropEventPartitionsBefore } from "./partitions.js";
 import { Retention } from "./retention.js";
 
 const INTERVAL_MS = 10 * 60_000;
+/** How long keys are listed after their end. */
+const ENDED_KEYS_DAYS = 90;
 /** The advisory lock of a round: "prun" in ASCII. Must never change: releases that run side by side have to agree on it. */
 const PRUNING_LOCK = 0x7072756e;
 
@@ -63,10 +66,12 @@ export class Pruner {
     const { sql, log, retention } = this;
     const { eventDays, runDays } = this.keep;
     await createEventPartitions(sql, log);
+    await new Erasure(sql).finishAll();
     await retention.commands();
     await retention.events(eventDays);
     await retention.bulkJobs(eventDays);
     await retention.scopes();
+    await retention.apiKeys(ENDED_KEYS_DAYS);
     if (runDays === undefined) return;
     const [row] = await sql<{ before: Date }[]>`select now() - make_interval(days => ${runDays}) as before`;
     if (row) await dropEventPartitionsBefore(sql, row.before);

@@ -4,6 +4,7 @@
 // The statements leave no choice to the planner, which knows little of a table that nobody has analyzed: a slice of an index is taken by
 // order and limit before its rows are compared with the age, and rows are looked up one by one.
 import type { Sql } from "postgres";
+import { hashedKey } from "../engine/start-keys.js";
 
 /** Rows that one statement deletes. */
 const ROWS = 5_000;
@@ -13,7 +14,7 @@ const OWNERS = 500;
 const COMMANDS_KEPT = "1 day";
 
 /** The tables of a run, and the column with its id. What clients read first goes first: they see all of the run, or nothing. */
-const RUN_TABLES = [
+const EXPIRED_TABLES = [
   ["run_starts", "run_id"],
   ["kept_scopes", "run_id"],
   ["run_variables", "run_id"],
@@ -96,6 +97,21 @@ export class Retention {
     });
   }
 
+  /** API keys that were revoked, or have expired: until then the list shows what became of them. */
+  async apiKeys(days: number): Promise<void> {
+    await this.pass(["-infinity"], ROWS, (after) =>
+      this.one(
+        `with next as materialized (
+           select ctid, least(revoked_at, expires_at) as ended from api_keys where least(revoked_at, expires_at) >= $1::text::timestamptz
+           order by least(revoked_at, expires_at) limit ${ROWS}
+         ), old as (select ctid, ended from next where ended < now() - make_interval(days => ${days})
+         ), gone as (delete from api_keys where ctid = any(array(select ctid from old)))
+         select count(*)::int as seen, array[max(ended)::text] as last from old`,
+        after,
+      ),
+    );
+  }
+
   /** Scopes and their values, of families that have ended: nothing starts from them any more. */
   async scopes(): Promise<void> {
     await this.pass([FIRST_ID, "0"], ROWS, (after) =>
@@ -167,7 +183,7 @@ export class Retention {
   /** The run row goes last: as long as it is there, the next round finds what is left of the run. */
   private async deleteRuns(ids: string): Promise<void> {
     await this.deleteKeys(ids);
-    for (const [table, owner] of RUN_TABLES) await this.deleteAll(table, owner, ids);
+    for (const [table, owner] of EXPIRED_TABLES) await this.deleteAll(table, owner, ids);
     await this.deleteAll("runs", "id", ids);
   }
 
@@ -179,7 +195,7 @@ export class Retention {
          cross join lateral (
            select coalesce(tenant_id::text, '') || '/' || workflow_id as scope from runs where runs.id = old.id limit 1) r
          cross join lateral (
-           select identity->>'idempotencyKey' as key from run_starts where run_id = old.id limit 1) s
+           select ${hashedKey("identity->>'idempotencyKey'")} as key from run_starts where run_id = old.id limit 1) s
          cross join lateral (
            select ctid from start_keys where scope = r.scope and key = s.key and run_id = old.id limit 1) k))`,
       [ids],

@@ -6,6 +6,7 @@ import { uuidv7 } from "../../../src/ids.js";
 import { ownerOf, SHARDS } from "../../../src/shard/placement.js";
 import { logLines } from "../../bus/log-lines.js";
 import { openShop, type Shop } from "../../faults/shop.js";
+import { accessSettings } from "../../harness/access.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../../harness/database.js";
 import { until } from "../../harness/until.js";
 
@@ -67,5 +68,5 @@ async function placeAt(
 }
 
 function config(env: Readonly<Record<string, string>>) {
-  return loadConfig({ HTTP_PORT: "0", GRPC_PORT: "0", LOG_LEVEL: "info", ...env }).config;
+  return loadConfig({ HTTP_PORT: "0", GRPC_PORT: "0", LOG_LEVEL: "info", ...accessSettings(), ...env }).config;
 }

@@ -27,7 +27,7 @@ export class Talk {
     this.aside = new Client(`http://127.0.0.1:${place.httpPort}`);
   }
 
-  async ask(method: "GET" | "POST", path: string, body?: unknown): Promise<Answer> {
+  async ask(method: "GET" | "POST" | "DELETE", path: string, body?: unknown): Promise<Answer> {
     const answer = await this.aside.send(this.aside.url, method, path, body);
     const headers = HEADERS.flatMap((name) => {
       const value = answer.headers.get(name);

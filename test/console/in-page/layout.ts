@@ -20,7 +20,9 @@ const CONTROLS = "a[href], button, input, select, textarea, summary, [role=butto
 const CANVASES = ".react-flow";
 
 export function layoutFaults(): readonly string[] {
-  const scope = document.querySelector("dialog[open]") ?? document.body;
+  // Of dialogs, the last one lies above the others.
+  const dialogs = [...document.querySelectorAll("dialog[open]")];
+  const scope = document.querySelector(":popover-open") ?? dialogs.at(-1) ?? document.body;
   const texts = textsOf(scope);
   const controls = [...scope.querySelectorAll(CONTROLS)].filter(isSeen);
   return [
@@ -33,6 +35,7 @@ export function layoutFaults(): readonly string[] {
     ...overlapping(controls.filter((control) => !control.closest(CHARTS))),
     ...controls.flatMap(cutField),
     ...controls.flatMap(squashed),
+    ...crowded(controls),
     ...[...scope.querySelectorAll(".row")].filter(isSeen).flatMap(outOfLine),
   ].slice(0, MOST);
 }
@@ -291,6 +294,31 @@ function squashed(element: Element): readonly string[] {
   const { width, height } = element.getBoundingClientRect();
   const size = `${Math.round(width)} × ${Math.round(height)} px`;
   return Math.min(width, height) < LEAST_BUTTON ? [`${named(element)} is squashed to ${size}`] : [];
+}
+
+/** A finger takes two buttons that are nearer to each other for one. */
+const LEAST_GAP = 4;
+
+function crowded(controls: readonly Element[]): readonly string[] {
+  const boxes = controls.filter(isFramed).map((element) => ({ element, box: element.getBoundingClientRect() }));
+  return boxes.flatMap(({ element, box }, nth) =>
+    boxes.slice(nth + 1).flatMap((other) => {
+      const [across, down] = both(box, other.box);
+      // Below zero, it is the gap between them.
+      const gap = -Math.min(across, down);
+      const isBeside = Math.max(across, down) > SLACK && gap >= 0 && gap < LEAST_GAP;
+      return isBeside && layerOf(element) === layerOf(other.element)
+        ? [`${named(element)} and ${named(other.element)} are ${Math.round(gap)} px apart`]
+        : [];
+    }),
+  );
+}
+
+/** A button with a line around it. */
+function isFramed(element: Element): boolean {
+  const { borderTopWidth, borderLeftWidth } = getComputedStyle(element);
+  const isButton = element.matches("button, .button") && !element.closest(`${CANVASES}, ${CHARTS}`);
+  return isButton && borderTopWidth !== "0px" && borderLeftWidth !== "0px";
 }
 
 /** Fields and buttons of one line begin and end at one height. */

@@ -40,9 +40,16 @@ describe("wait_for_event and emit_event", () => {
       '.headers["a b"]: must have a name of 1 to 128 of A-Z a-z 0-9 _ . : -',
     ]);
     expect(problemsOf(hear({ headers: 7 }))).toEqual([".headers: must be an object"]);
+    for (const name of ["saga-tenant", "Saga-Tenant"])
+      expect(problemsOf(hear({ headers: { [name]: "x" } }))).toEqual([
+        `.headers["${name}"]: is the service's own header: it names the tenant of an event`,
+      ]);
     const refused = (headers: unknown) =>
       failureOf(finish([hear({ headers: "${inputs}" })], { inputs: headers as never }));
     expect(refused({ a: [1] })).toBe("expression_error: headers.a must be a string");
+    expect(refused({ "SAGA-TENANT": "x" })).toBe(
+      "expression_error: headers.SAGA-TENANT is the service's own header: it names the tenant of an event",
+    );
     expect(refused({ "a b": "x" })).toBe(
       "expression_error: a member of headers must have a name of 1 to 128 of A-Z a-z 0-9 _ . : -",
     );

@@ -8,8 +8,9 @@ import { type Log, stderrLog } from "../log.js";
 import { Registrar } from "../register.js";
 import { completeTiming, type Timing } from "../timing.js";
 import type { TlsOptions } from "../tls.js";
+import { Credential, type Token } from "../token.js";
 import { answerBody, type CalledStep } from "./message.js";
-import { Reports } from "./reports.js";
+import { type Callback, Reports } from "./reports.js";
 
 export interface CalledWorkerOptions {
   /** The service whose actions these are: workflows name them "service.action". */
@@ -24,8 +25,11 @@ export interface CalledWorkerOptions {
   readonly outputBytes?: number;
   /** `{ca}` where the certificate of the orchestrator's API comes from an authority of your own. */
   readonly tls?: TlsOptions;
-  /** The credential, where the orchestrator asks for one. */
-  readonly token?: string;
+  /**
+   * The credential, where the orchestrator asks for one, or a function that gets it, which is asked for every request. Reports on steps
+   * have a credential of their own.
+   */
+  readonly token?: Token | undefined;
   /** Default: JSON lines on stderr. */
   readonly log?: Log;
   /** How long `stop` waits for steps in progress and for answers to be recorded, in milliseconds. Default 30,000. */
@@ -35,8 +39,14 @@ export interface CalledWorkerOptions {
   readonly timing?: Partial<Timing>;
 }
 
+/** For the transports, which add their own. */
+export const CALLED_MEMBERS: Readonly<Record<keyof CalledWorkerOptions, true>> = {
+  ...{ service: true, serviceVersion: true, api: true, actions: true, outputBytes: true, tls: true, token: true },
+  ...{ log: true, drainTimeoutMs: true, cancelCheckMs: true, timing: true },
+};
+
 interface Task extends Origin {
-  readonly callbackUrl: string;
+  readonly callback: Callback;
   /** Epoch milliseconds on this machine's clock. */
   readonly deadline: number;
 }
@@ -58,17 +68,17 @@ export class CalledWorkerCore {
   private readonly registrar: Registrar;
 
   constructor(private readonly options: CalledWorkerOptions) {
-    if (options.actions.length === 0) throw new TypeError("a worker needs at least one action");
     this.log = options.log ?? stderrLog();
     this.timing = completeTiming(options.timing);
     const { api, service, serviceVersion, token, tls, actions } = options;
-    this.reports = new Reports({ token, tls, timing: this.timing, log: this.log });
+    const credential = new Credential(token);
+    this.reports = new Reports({ credential, tls, timing: this.timing, log: this.log });
     const { timing, log, stopping } = this;
     this.registrar = new Registrar({
       api,
       service,
       serviceVersion,
-      token,
+      credential,
       tls,
       actions,
       timing,
@@ -105,9 +115,9 @@ export class CalledWorkerCore {
   }
 
   /** The answer, once the step is executed: once for a dispatch, however often it comes. Undefined: its deadline has passed. */
-  execute({ step, callbackUrl }: CalledStep): Promise<AnswerMessage> | undefined {
+  execute({ step, callback }: CalledStep): Promise<AnswerMessage> | undefined {
     const deadline = deadlineOf(step);
-    const task: Task = { live: true, heartbeatIntervalMs: 0, callbackUrl, deadline };
+    const task: Task = { live: true, heartbeatIntervalMs: 0, callback, deadline };
     const known = this.answers.again(step.dispatch_id, task);
     if (known) return Promise.resolve(known.message);
     if (!(deadline > Date.now())) return undefined;
@@ -121,11 +131,11 @@ export class CalledWorkerCore {
   }
 
   /** Reports the answer until it is recorded. */
-  async report({ step, callbackUrl }: CalledStep, answer: AnswerMessage): Promise<void> {
+  async report({ step, callback }: CalledStep, answer: AnswerMessage): Promise<void> {
     const { given, reports } = this;
     const deadline = Date.parse(step.deadline_at) + TRANSIT_MS;
     const work = reports
-      .answer(callbackUrl, answerBody(answer), deadline, given.signal)
+      .answer(callback, answerBody(answer), deadline, given.signal)
       .then((outcome) => this.settled(step.dispatch_id, outcome !== "late"));
     this.reporting.add(work);
     await work.finally(() => this.reporting.delete(work));
@@ -163,7 +173,7 @@ export class CalledWorkerCore {
     for (const resolve of waiters) resolve(message);
   }
 
-  private async heartbeat(dispatchId: string, { callbackUrl }: Task): Promise<void> {
-    if (await this.reports.heartbeat(callbackUrl)) this.executor.cancel(dispatchId, "the run asks for it");
+  private async heartbeat(dispatchId: string, { callback }: Task): Promise<void> {
+    if (await this.reports.heartbeat(callback)) this.executor.cancel(dispatchId, "the run asks for it");
   }
 }

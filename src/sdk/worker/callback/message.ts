@@ -1,11 +1,12 @@
 // The message of a step as JSON, and answers as the service takes them over its API. It sends nothing.
 import type { ExecuteStep } from "../../protocol/index.js";
 import type { AnswerMessage } from "../answers.js";
+import type { Callback } from "./reports.js";
 
 /** A step that came as JSON, and where its answer goes. */
 export interface CalledStep {
   readonly step: ExecuteStep;
-  readonly callbackUrl: string;
+  readonly callback: Callback;
 }
 
 const TEXTS = ["dispatch_id", "run_id", "step_id", "service", "action", "idempotency_key", "deadline_at"] as const;
@@ -18,15 +19,17 @@ export type CallMessage = Readonly<Record<string, unknown>>;
 export function readStep(message: CallMessage): CalledStep {
   for (const name of TEXTS)
     if (typeof message[name] !== "string" || message[name] === "") throw new Error(`${name} is not a text`);
-  const { inputs, callback_url: callbackUrl, phase, attempt, version, ...rest } = message;
+  const { inputs, callback_url: url, callback_token: token = "", phase, attempt, version, ...rest } = message;
   if (typeof inputs !== "object" || inputs === null || Array.isArray(inputs))
     throw new Error("inputs is not an object");
-  if (typeof callbackUrl !== "string" || !URL.canParse(callbackUrl)) throw new Error("callback_url is not a URL");
+  if (typeof url !== "string" || !URL.canParse(url)) throw new Error("callback_url is not a URL");
+  if (typeof token !== "string") throw new Error("callback_token is not a text");
   if (!PHASES.has(phase)) throw new Error("phase is unknown");
   if (!Number.isInteger(attempt) || !Number.isInteger(version)) throw new Error("attempt or version is not a number");
   const defaults = { ...{ tenant_id: "", traceparent: "", forward_idempotency_key: "" }, dry_run: false, ...TIMES };
-  const step = { ...defaults, ...rest, phase, attempt, version, inputs_json: Buffer.from(JSON.stringify(inputs)) };
-  return { step: step as ExecuteStep, callbackUrl };
+  const given = { ...rest, phase, attempt, version, callback_token: token };
+  const step = { ...defaults, ...given, inputs_json: Buffer.from(JSON.stringify(inputs)) };
+  return { step: step as ExecuteStep, callback: { url, token } };
 }
 
 const TIMES = { timeout_ms: 0, heartbeat_timeout_ms: 0 };

@@ -9,6 +9,13 @@ export interface ReportsOptions extends Peers {
   readonly log: Log;
 }
 
+/** Where the reports on a step go. */
+export interface Callback {
+  readonly url: string;
+  /** Their credential. Empty: that of the worker. */
+  readonly token: string;
+}
+
 /** `refused`: the service will never take it. */
 export type Recorded = "recorded" | "refused" | "late";
 
@@ -20,17 +27,17 @@ export class Reports {
   constructor(private readonly options: ReportsOptions) {}
 
   /** Until it is recorded, known to be stale, or past its deadline (epoch milliseconds): then the run has given it up. */
-  async answer(callbackUrl: string, body: string, deadline: number, signal: AbortSignal): Promise<Recorded> {
+  async answer(callback: Callback, body: string, deadline: number, signal: AbortSignal): Promise<Recorded> {
     const { log, timing } = this.options;
     for (let tries = 0; ; tries++) {
-      const { status, reason } = await this.post(callbackUrl, body);
+      const { status, reason } = await this.post(callback, body);
       if (status === 202 || status === 404) return "recorded";
       if (status >= 400 && status < 500 && !RETRYABLE.has(status)) {
         log.error({ status }, "the service refused an answer, giving it up");
         return "refused";
       }
       // The query of the URL names the dispatch.
-      const url = callbackUrl.replace(/\?.*/, "");
+      const url = callback.url.replace(/\?.*/, "");
       if (tries === 0) log.warn({ url, status, reason }, "answer could not be reported, retrying");
       if (signal.aborted || Date.now() > deadline) return "late";
       await delay(jitteredBackoff(timing, tries), undefined, { signal }).catch(() => {});
@@ -38,11 +45,11 @@ export class Reports {
   }
 
   /** True if the service wants the step stopped. A lost heartbeat is recovered by the next one. */
-  async heartbeat(callbackUrl: string): Promise<boolean> {
-    const url = new URL(callbackUrl);
+  async heartbeat(callback: Callback): Promise<boolean> {
+    const url = new URL(callback.url);
     url.pathname = url.pathname.replace(/\/result$/, "/heartbeat");
     try {
-      const { status, text } = await this.request(url.href, "{}");
+      const { status, text } = await this.request({ ...callback, url: url.href }, "{}");
       const answer = (status === 202 ? JSON.parse(text) : {}) as { cancelled?: boolean; stale?: boolean };
       const { cancelled = false, stale = false } = answer;
       return cancelled || stale;
@@ -52,15 +59,16 @@ export class Reports {
   }
 
   /** Status 0: no answer, for this reason. */
-  private async post(url: string, body: string): Promise<{ readonly status: number; readonly reason?: string }> {
+  private async post(callback: Callback, body: string): Promise<{ readonly status: number; readonly reason?: string }> {
     try {
-      return await this.request(url, body);
+      return await this.request(callback, body);
     } catch (error) {
       return { status: 0, reason: reasonOf(error) };
     }
   }
 
-  private request(url: string, body: string): Promise<Posted> {
-    return post(url, body, this.options, AbortSignal.timeout(REQUEST_MS));
+  private request({ url, token }: Callback, body: string): Promise<Posted> {
+    const authority = token === "" ? undefined : { "saga-callback-token": token };
+    return post(url, body, this.options, AbortSignal.timeout(REQUEST_MS), authority);
   }
 }

@@ -2,8 +2,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Alarm } from "../../timer.js";
 import type { AnswerMessage } from "../answers.js";
-import { CalledWorkerCore, type CalledWorkerOptions } from "../callback/core.js";
+import { CALLED_MEMBERS, CalledWorkerCore, type CalledWorkerOptions } from "../callback/core.js";
 import { answerBody, type CalledStep, readMessage, readStep } from "../callback/message.js";
+import { checkWorker } from "../options.js";
 import { Verifier } from "./signature.js";
 
 export interface HttpWorkerOptions extends CalledWorkerOptions {
@@ -15,7 +16,7 @@ export interface HttpWorkerOptions extends CalledWorkerOptions {
    * The secret of this service, as `saga signing-secret <service>` prints it; several while it is being replaced. Absent: calls are not
    * verified.
    */
-  readonly signingSecret?: string | readonly string[];
+  readonly signingSecret?: string | readonly string[] | undefined;
   /** An answer that takes longer is reported later, in milliseconds. 0: always. Default 5,000. */
   readonly inlineMs?: number;
   /** Steps in progress at which further calls are answered 503, and the orchestrator tries again. Default 100. */
@@ -35,8 +36,14 @@ export interface HttpWorker {
 
 const BODY_BYTES = 16 * 1_048_576;
 
-/** Throws TypeError if there is no action, the address is no URL, or a secret is malformed. */
+const MEMBERS: Readonly<Record<keyof HttpWorkerOptions, true>> = {
+  ...CALLED_MEMBERS,
+  ...{ address: true, path: true, signingSecret: true, inlineMs: true, maxInFlight: true, bodyBytes: true },
+};
+
+/** Throws TypeError if an option is missing, malformed or unknown. */
 export function createHttpWorker(options: HttpWorkerOptions): HttpWorker {
+  checkWorker(options, MEMBERS);
   const { address, path = "/", bodyBytes: bodyLimit = BODY_BYTES } = options;
   if (!/^https?:/.test(address) || !URL.canParse(address)) throw new TypeError("address must be an http or https URL");
   const calls = new Calls(options);

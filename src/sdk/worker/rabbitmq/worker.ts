@@ -2,8 +2,9 @@
 // What cannot be read goes to a queue of its own, with the reason.
 import type { ChannelModel, ConfirmChannel, ConsumeMessage } from "amqplib";
 import { BrokerLink, ensureQueue, refuseStream } from "../../broker/index.js";
-import { CalledWorkerCore, type CalledWorkerOptions } from "../callback/core.js";
+import { CALLED_MEMBERS, CalledWorkerCore, type CalledWorkerOptions } from "../callback/core.js";
 import { type CalledStep, readMessage, readStep } from "../callback/message.js";
+import { checkWorker } from "../options.js";
 import type { Worker } from "../worker.js";
 
 export interface RabbitMqWorkerOptions extends CalledWorkerOptions {
@@ -19,8 +20,14 @@ export interface RabbitMqWorkerOptions extends CalledWorkerOptions {
   readonly deadQueue?: string;
 }
 
-/** Throws TypeError if there is no action. Connects to nothing before `start`. */
+const MEMBERS: Readonly<Record<keyof RabbitMqWorkerOptions, true>> = {
+  ...CALLED_MEMBERS,
+  ...{ url: true, queue: true, prefetch: true, declare: true, deadQueue: true },
+};
+
+/** Throws TypeError if an option is missing, malformed or unknown. Connects to nothing before `start`. */
 export function createRabbitMqWorker(options: RabbitMqWorkerOptions): Pick<Worker, "start" | "stop"> {
+  checkWorker(options, MEMBERS);
   return new QueueWorker(options);
 }
 
@@ -80,8 +87,8 @@ class QueueWorker {
   private async consume(connection: ChannelModel): Promise<void> {
     const { queue, prefetch = 16, declare = true } = this.options;
     const channel = await connection.createConfirmChannel();
-    channel.on("error", (error) => this.link.reset(error.message));
-    channel.on("close", () => this.link.reset("the channel was closed"));
+    channel.on("error", (error) => this.link.reset(error.message, connection));
+    channel.on("close", () => this.link.reset("the channel was closed", connection));
     if (declare) {
       for (const name of [queue, this.deadQueue]) await ensureQueue(connection, name);
       await refuseStream(connection, queue);
@@ -91,7 +98,7 @@ class QueueWorker {
     const take = (message: ConsumeMessage | null) => {
       // Without a message the broker has cancelled the consumer: the queue was deleted.
       if (message) void this.take(channel, message);
-      else this.link.reset("the queue was deleted");
+      else this.link.reset("the queue was deleted", connection);
     };
     this.consumerTag = (await channel.consume(queue, take)).consumerTag;
     this.onConsuming();

@@ -47,6 +47,13 @@ export function fromItems(relations: readonly Relation[]): From {
   return Object.fromEntries(items) as From;
 }
 
+/**
+ * The part of a fence that is about tenants: a command that may not reach the run's loses, whatever its decision was. `run` has the tenant of the
+ * run, `row` the tenants that the command may reach.
+ */
+export const withinReach = (run: string, row: string) =>
+  `(${row}.within is null or ${run}.tenant_id = any(${row}.within::uuid[]))`;
+
 // ---- The row of a run
 
 /** The columns that have other names in the table. */

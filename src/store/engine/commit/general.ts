@@ -1,6 +1,7 @@
 // The general form of the commit statement: it finds out which runs of the group win, and writes the rows of those only. It serves where some run may
 // lose, and where a run claims something or promises it.
 import type { Relation } from "../../../../machines/index.js";
+import { hashedKey } from "../start-keys.js";
 import {
   AUDIT_EVENTS,
   type Clause,
@@ -15,6 +16,7 @@ import {
   VARIABLES,
   WAKES,
   WAKES_GONE,
+  withinReach,
 } from "./clauses.js";
 import type { GroupRows } from "./encoding.js";
 
@@ -104,10 +106,11 @@ run_update as materialized (select * from ${from.run_update})`,
   ...COMMANDS,
   () => `
 fenced as materialized (
-  select locked.id from (select id, expected, expected_fence from run_update order by id) run_update cross join lateral (
-    select id, revision, fence, terminal_at from runs where runs.id = run_update.id limit 1 for update skip locked
+  select locked.id from (select id, expected, expected_fence, within from run_update order by id) run_update cross join lateral (
+    select id, revision, fence, terminal_at, tenant_id from runs where runs.id = run_update.id limit 1 for update skip locked
   ) locked
   where locked.revision = run_update.expected and locked.fence = run_update.expected_fence
+    and ${withinReach("locked", "run_update")}
     and locked.terminal_at is null
     and locked.id not in (select run_id from command_conflict)
     and locked.id not in (select run_id from signal_conflict)
@@ -119,12 +122,15 @@ fenced as materialized (
 /** A decision that changes nothing is based on a revision, too (law 3). */
 const CONFIRMATIONS: Clause = (from) => `
 confirmed as (
-  select locked.id from (select id, expected, expected_fence from ${from.confirm} order by id) confirm cross join lateral (
-    select id, revision, fence from runs where runs.id = confirm.id limit 1 for no key update skip locked
+  select locked.id from (select id, expected, expected_fence, within from ${from.confirm} order by id) confirm cross join lateral (
+    select id, revision, fence, tenant_id from runs where runs.id = confirm.id limit 1 for no key update skip locked
   ) locked
-  where locked.revision = confirm.expected and locked.fence = confirm.expected_fence
+  where locked.revision = confirm.expected and locked.fence = confirm.expected_fence and ${withinReach("locked", "confirm")}
     and locked.id not in (select run_id from command_conflict)
 )`;
+
+/** The start of a run is kept when the run is erased: a start with its id loses. */
+const NOT_STARTED = "(select run_id from run_starts where run_starts.run_id = new_run.id limit 1) is null";
 
 /**
  * A run is created once: it wins its idempotency key, or loses. A run that creates another under a key loses with it, because it
@@ -135,14 +141,15 @@ const START_KEYS: readonly Clause[] = [
   (from) => `
 new_run as materialized (
   select * from ${from.new_run}
-  where new_run.made_by is null or new_run.key is null or new_run.made_by in (select id from fenced)
+  where (new_run.made_by is not null or ${NOT_STARTED})
+    and (new_run.made_by is null or new_run.key is null or new_run.made_by in (select id from fenced))
 )`,
   () => `
 start_key_taken as (
   insert into start_keys (scope, key, run_id)
-  select new_run.scope, new_run.key, new_run.id from new_run
+  select new_run.scope, ${hashedKey("new_run.key")}, new_run.id from new_run
   where new_run.key is not null and not exists (select 1 from runs where runs.id = new_run.id)
-  order by new_run.scope, new_run.key
+  order by 1, 2
   on conflict do nothing returning run_id
 )`,
   () => `

@@ -4,6 +4,7 @@
 // The compare-and-set of each run is the condition of its update (law 1), as is that it has not ended (law 4); a repeated command or
 // start key meets the key of its table (law 6), and a run that exists is not counted. The last line compares the number of runs that have won with that of the group.
 import { RELATIONS } from "../../../../machines/index.js";
+import { hashedKey } from "../start-keys.js";
 import {
   AUDIT_EVENTS,
   type Clause,
@@ -18,6 +19,7 @@ import {
   VARIABLES,
   WAKES,
   WAKES_GONE,
+  withinReach,
 } from "./clauses.js";
 import type { GroupRows } from "./encoding.js";
 
@@ -49,16 +51,17 @@ updated as (
   ) run_update, patience
   where runs.ctid = run_update.place and runs.revision = run_update.expected
     and runs.fence = run_update.expected_fence and coalesce(runs.terminal_at, 'infinity') = 'infinity'
+    and ${withinReach("runs", "run_update")}
   returning runs.id
 )`;
 
 /** A decision that changes nothing is based on a revision, too (law 3). In key order: see clauses.ts. */
 const CONFIRM: Clause = (from) => `
 confirmed as (
-  select locked.id from (select id, expected, expected_fence from ${from.confirm} order by id) confirm cross join lateral (
-    select id, revision, fence from runs where runs.id = confirm.id limit 1 for no key update skip locked
+  select locked.id from (select id, expected, expected_fence, within from ${from.confirm} order by id) confirm cross join lateral (
+    select id, revision, fence, tenant_id from runs where runs.id = confirm.id limit 1 for no key update skip locked
   ) locked
-  where locked.revision = confirm.expected and locked.fence = confirm.expected_fence
+  where locked.revision = confirm.expected and locked.fence = confirm.expected_fence and ${withinReach("locked", "confirm")}
 )`;
 
 const CREATE: readonly Clause[] = [
@@ -75,7 +78,7 @@ created as (
 /** The keys of starts. If two runs have one key, the statement of one of them fails. */
 const START_KEYS: Clause = () => `
 start_keys_taken as (
-  insert into start_keys (scope, key, run_id) select scope, key, id from new_run where key is not null
+  insert into start_keys (scope, key, run_id) select scope, ${hashedKey("key")}, id from new_run where key is not null
 )`;
 
 const COMMANDS: Clause = (from) => `

@@ -24,7 +24,7 @@ export async function commitRuns(
   if (plain) {
     const { text, relations } = plain;
     try {
-      await sql.unsafe(text, [...parametersOf(rows, relations), String(deciding(rows))], { prepare: true });
+      await sql.unsafe(text, [...parametersOf(rows, relations), String(mayLose(rows))], { prepare: true });
       return new Set(group.map(({ runId }) => runId));
     } catch (error) {
       if (!SOME_LOST.has(sqlStateOf(error) ?? "")) throw error;
@@ -37,8 +37,8 @@ export async function commitRuns(
   return new Set(group.map(({ runId }) => runId).filter((id) => won.has(id)));
 }
 
-/** The rows that decide who wins. */
-function deciding(rows: GroupRows): number {
+/** How many rows can lose to another node. */
+function mayLose(rows: GroupRows): number {
   return rows.count("run_update") + rows.count("confirm") + rows.count("new_run");
 }
 

@@ -50,6 +50,10 @@ export interface ExecuteStepInput {
    * in an undo: the key of what is to be undone
    */
   'forward_idempotency_key'?: (string);
+  /**
+   * with access on: the credential of a report over HTTP; empty otherwise
+   */
+  'callback_token'?: (string);
 }
 
 export interface ExecuteStep {
@@ -100,4 +104,8 @@ export interface ExecuteStep {
    * in an undo: the key of what is to be undone
    */
   'forward_idempotency_key': (string);
+  /**
+   * with access on: the credential of a report over HTTP; empty otherwise
+   */
+  'callback_token': (string);
 }

@@ -1,0 +1,32 @@
+// Who did it: with access on, whom the credential names. A body that says otherwise is not believed, and the answer says so.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { isObject } from "../../../machines/index.js";
+import { nameIgnored } from "./ignored.js";
+
+/** `given`: what the body says in its member `name`. With access off nothing else is known. */
+export function attributed(
+  name: string,
+  given: string | undefined,
+  { principal }: Pick<FastifyRequest, "principal">,
+  reply: FastifyReply,
+): string | undefined {
+  if (principal.kind === "anyone") return given;
+  if (given !== undefined && given !== principal.actor) nameIgnored(reply, [name]);
+  return principal.actor;
+}
+
+/** The routes that take a document which may say who created it. */
+const DOCUMENTS: ReadonlySet<string> = new Set(["/api/v1/workflows", "/api/v1/rules"]);
+
+/** A document was created by whom the credential names. One that says so in another type is left to its check. */
+export function attributeDocuments(app: FastifyInstance): void {
+  app.addHook("preHandler", (request, reply, done) => {
+    const { body, method, principal, routeOptions } = request;
+    const isDocument = method === "POST" && DOCUMENTS.has(routeOptions.url ?? "") && isObject(body);
+    if (!isDocument || principal.kind === "anyone") return done();
+    const given = body.created_by ?? undefined;
+    if (given === undefined || typeof given === "string")
+      request.body = { ...body, created_by: attributed("created_by", given, request, reply) };
+    done();
+  });
+}
