@@ -66,7 +66,7 @@ export class LockedService {
 }
 
 export async function logIn(page: Page, key: string): Promise<void> {
-  await page.getByLabel("API key").fill(key);
+  await page.getByLabel("API key", { exact: true }).fill(key);
   await page.getByRole("button", { name: "Log in", exact: true }).click();
 }
 

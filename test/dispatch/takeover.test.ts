@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Dispatch, DispatchId } from "../../machines/index.js";
 import type { LocalWorkers } from "../../src/dispatch/directory.js";
 import type { DispatchLimits } from "../../src/dispatch/limits.js";
+import { MAY_COME_TWICE } from "../../src/dispatch/push/recovered.js";
 import { Guard, listedOrAny } from "../../src/egress/guard.js";
 import { until } from "../harness/until.js";
 import { Cluster, first, NEVER_MS } from "./relay-rig.js";
@@ -246,6 +247,8 @@ describe("a hand-over that is under way at the former owner", () => {
     cluster.fate = ({ kind }) => (kind === "dispatch.held" ? "lost" : undefined);
     await moveTo("b", dispatch);
     await until(() => held.length === 2);
+    const told = cluster.node("b").logged.filter((line) => line.includes(MAY_COME_TWICE));
+    expect(told.map((line) => (JSON.parse(line) as { dispatches: number }).dispatches)).toEqual([1]);
   });
 });
 

@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { connect } from "amqplib";
 import { expect, it } from "vitest";
+import { MAY_COME_TWICE } from "../../src/dispatch/push/recovered.js";
 import { uuidv7 } from "../../src/ids.js";
 import { startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
 import { type Database, openDatabase } from "../../src/store/engine/connection.js";
@@ -44,6 +45,8 @@ interface Step {
 class Ledger {
   /** Each time that a dispatch came, and whether the service could know that it was accepted. */
   readonly came = new Map<string, ("accepted" | "cut")[]>();
+  /** When each came and from where, for the message of a failure. */
+  readonly arrivals: (readonly [id: string, how: "accepted" | "cut", atMs: number, from: string])[] = [];
   readonly steps = new Map<string, Step>();
   private answering = false;
 
@@ -51,6 +54,7 @@ class Ledger {
 
   note(step: Step, how: "accepted" | "cut"): void {
     this.came.set(step.dispatch_id, [...(this.came.get(step.dispatch_id) ?? []), how]);
+    this.arrivals.push([step.dispatch_id, how, Date.now(), new URL(step.callback_url).host]);
     if (how === "cut" || this.steps.has(step.dispatch_id)) return;
     this.steps.set(step.dispatch_id, step);
     if (this.answering) void this.answer(step);
@@ -65,9 +69,10 @@ class Ledger {
     return [...this.came.values()].flat().filter((each) => each === how).length;
   }
 
-  /** Dispatches that came again although their hand-over was not cut. */
-  get repeated(): string[] {
-    return [...this.came].filter(([, all]) => all.filter((how) => how === "accepted").length > 1).map(([id]) => id);
+  /** The arrivals of each dispatch that came again although its hand-over was not cut. */
+  get repeated() {
+    const ids = [...this.came].filter(([, all]) => all.filter((how) => how === "accepted").length > 1);
+    return ids.map(([id]) => this.arrivals.filter(([of]) => of === id));
   }
 }
 
@@ -123,7 +128,7 @@ async function restart(service: ServiceProcess): Promise<void> {
 
 describeWithRedis("accepted dispatches", (redis) => {
   describeWithRabbitMq("over HTTP and RabbitMQ", (amqp) => {
-    it("come once each with nodes killed, added and replaced, unless their hand-over was cut", {
+    it("come once each with nodes killed, added and replaced, unless their hand-over was cut or a node says that it is unsure", {
       timeout: 600_000,
     }, async () => {
       // A server of its own: five nodes at once need most of the sessions that a Postgres has.
@@ -224,7 +229,11 @@ describeWithRedis("accepted dispatches", (redis) => {
         cut,
         messages: overRabbitMq.count("accepted"),
       });
-      expect({ http: overHttp.repeated, rmq: overRabbitMq.repeated }).toEqual({ http: [], rmq: [] });
+      const repeated = [...overHttp.repeated, ...overRabbitMq.repeated];
+      const unsure = [service, added].flatMap((each) => logged(each, MAY_COME_TWICE));
+      expect(repeated.length, JSON.stringify(repeated)).toBeLessThanOrEqual(
+        unsure.reduce((sum, { dispatches }) => sum + Number(dispatches), 0),
+      );
       expect(cut).toBeGreaterThan(0);
       await nothingUnwatched(database.sql);
 

@@ -4,6 +4,8 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 export class TcpRelay {
   /** Connections that it gets from now on are accepted and never answered. */
   silent = false;
+  /** Sees what the server sends. */
+  passing: ((data: Buffer) => void) | undefined;
   /** Those that are open. */
   readonly accepted = new Set<Socket>();
   private readonly frozen = new Set<Socket>();
@@ -39,7 +41,10 @@ export class TcpRelay {
     if (this.silent) return void client.resume();
     const server = connect(this.port, "127.0.0.1");
     server.on("error", () => client.destroy());
-    server.on("data", (data) => this.frozen.has(client) || client.write(data));
+    server.on("data", (data) => {
+      this.passing?.(data);
+      if (!this.frozen.has(client)) client.write(data);
+    });
     client.on("data", (data) => this.frozen.has(client) || server.write(data));
     // A frozen connection passes on no end either.
     server.on("close", () => this.frozen.has(client) || client.destroy());

@@ -35,6 +35,9 @@ interface Recovered {
   letGo: boolean;
 }
 
+/** The line of the log of each time that it was not waited for any more. */
+export const MAY_COME_TWICE = "a node does not answer whether it holds dispatches: they are sent, and may come twice";
+
 /** Dispatches in one question. */
 const AT_ONCE = 1_000;
 
@@ -117,13 +120,19 @@ export class RecoveredDispatches {
     try {
       // After the answers: a node removes the row before it lets a dispatch go.
       const withRows = new Set(await this.options.withRows(free.map(({ held }) => held.dispatchId)));
+      let unsure = 0;
       for (const recovered of free) {
-        const { held, dispatch } = recovered;
+        const { held, dispatch, unanswered } = recovered;
         if (this.waiting.get(held.dispatchId) !== recovered) continue;
         this.waiting.delete(held.dispatchId);
-        if (withRows.has(held.dispatchId)) this.options.send(held, dispatch);
-        else this.options.alreadyAccepted(held, dispatch);
+        if (!withRows.has(held.dispatchId)) {
+          this.options.alreadyAccepted(held, dispatch);
+          continue;
+        }
+        if (unanswered > 0) unsure++;
+        this.options.send(held, dispatch);
       }
+      if (unsure > 0) this.options.log.warn({ dispatches: unsure }, MAY_COME_TWICE);
     } finally {
       for (const recovered of free) recovered.isDeciding = false;
     }
