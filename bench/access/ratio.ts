@@ -1,6 +1,6 @@
-// The ratio of two costs that were measured in turns, its 95 % interval, and the verdict on a bound. It measures nothing.
+// The ratio of two costs that were measured in rounds, its 95 % interval, and the verdict on a bound. It measures nothing.
 
-/** Costs of one turn: what is judged, and what it is judged against. */
+/** Costs of one round: what is judged, and what it is judged against. */
 export interface Pair {
   readonly judged: number;
   readonly against: number;
@@ -11,27 +11,27 @@ export interface Ratio {
   /** The ends of the 95 % interval. */
   readonly low: number;
   readonly high: number;
-  readonly turns: number;
+  readonly rounds: number;
 }
 
 export type Verdict = "within" | "not within" | "not decided";
 
-/** With fewer turns the interval says little. */
-export const LEAST_TURNS = 10;
+/** With fewer rounds the interval says little. */
+export const LEAST_ROUNDS = 10;
 
-/** The mean of the logarithms of the turns' ratios, and Student's interval about it: a turn counts as it is, and a half and a double cancel. */
+/** The mean of the logarithms of the rounds' ratios, and Student's interval about it: a round counts as it is, and a half and a double cancel. */
 export function ratioOf(pairs: readonly Pair[]): Ratio {
   const logs = pairs.map(({ judged, against }) => Math.log(judged / against));
   const mean = sumOf(logs) / logs.length;
   const variance = sumOf(logs.map((log) => (log - mean) ** 2)) / (logs.length - 1);
   const half = student95(logs.length - 1) * Math.sqrt(variance / logs.length);
   const [ratio, low, high] = [mean, mean - half, mean + half].map(Math.exp) as [number, number, number];
-  return { ratio, low, high, turns: logs.length };
+  return { ratio, low, high, rounds: logs.length };
 }
 
-/** Whether more turns are needed: the half of the interval is not below the bound. */
-export const isWide = ({ low, high, turns }: Ratio, bound: number): boolean =>
-  turns < LEAST_TURNS || !((high - low) / 2 < bound);
+/** Whether more rounds are needed: the half of the interval is not below the bound. */
+export const isWide = ({ low, high, rounds }: Ratio, bound: number): boolean =>
+  rounds < LEAST_ROUNDS || !((high - low) / 2 < bound);
 
 /** `bound`: 0.05 is 5 %. Within: the upper end of the interval is. */
 export function verdictOf(ratio: Ratio, bound: number): Verdict {

@@ -1,11 +1,11 @@
 // The ratios of bench/access: what is judged within a bound, and what is not decided.
 import { describe, expect, it } from "vitest";
 import { inOrder } from "../../bench/access/order.js";
-import { isWide, LEAST_TURNS, ratioOf, student95, verdictOf } from "../../bench/access/ratio.js";
+import { isWide, LEAST_ROUNDS, ratioOf, student95, verdictOf } from "../../bench/access/ratio.js";
 
-const around = (ratio: number, spread: number, turns = 20) =>
+const around = (ratio: number, spread: number, rounds = 20) =>
   ratioOf(
-    Array.from({ length: turns }, (_, nth) => ({ judged: ratio + (nth % 2 === 0 ? spread : -spread), against: 1 })),
+    Array.from({ length: rounds }, (_, nth) => ({ judged: ratio + (nth % 2 === 0 ? spread : -spread), against: 1 })),
   );
 
 describe("the ratio of two costs", () => {
@@ -13,8 +13,8 @@ describe("the ratio of two costs", () => {
     expect(student95(9)).toBeCloseTo(2.2622, 3);
     expect(student95(19)).toBeCloseTo(2.093, 3);
     expect(student95(199)).toBeCloseTo(1.972, 3);
-    const { ratio, low, high, turns } = around(1.02, 0.01);
-    expect({ turns, ratio: ratio.toFixed(3) }).toEqual({ turns: 20, ratio: "1.020" });
+    const { ratio, low, high, rounds } = around(1.02, 0.01);
+    expect({ rounds, ratio: ratio.toFixed(3) }).toEqual({ rounds: 20, ratio: "1.020" });
     expect([low.toFixed(4), high.toFixed(4)]).toEqual(["1.0152", "1.0248"]);
   });
 
@@ -24,9 +24,9 @@ describe("the ratio of two costs", () => {
     expect(verdictOf(around(1.1, 0.01), 0.05)).toBe("not within");
   });
 
-  it("is not decided while its interval is wide, or with few turns", () => {
+  it("is not decided while its interval is wide, or with few rounds", () => {
     expect(verdictOf(around(1, 0.3), 0.05)).toBe("not decided");
-    expect(isWide(around(1, 0.001, LEAST_TURNS - 1), 0.05)).toBe(true);
+    expect(isWide(around(1, 0.001, LEAST_ROUNDS - 1), 0.05)).toBe(true);
     expect(verdictOf(around(Number.NaN, 0), 0.05)).toBe("not decided");
   });
 });

@@ -14,7 +14,7 @@ import { MAY_COME_TWICE } from "../../src/dispatch/push/recovered.js";
 import { uuidv7 } from "../../src/ids.js";
 import { startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
 import { type Database, openDatabase } from "../../src/store/engine/connection.js";
-import { livingNodes, logged } from "../cluster/rig.js";
+import { type LogLine, livingNodes, logged } from "../cluster/rig.js";
 import { reportHeaders } from "../dispatch/carriers-rig.js";
 import { putKeysBack } from "../harness/access.js";
 import { silentLog } from "../harness/database.js";
@@ -232,7 +232,7 @@ describeWithRedis("accepted dispatches", (redis) => {
       const repeated = [...overHttp.repeated, ...overRabbitMq.repeated];
       const unsure = [service, added].flatMap((each) => logged(each, MAY_COME_TWICE));
       expect(repeated.length, JSON.stringify(repeated)).toBeLessThanOrEqual(
-        unsure.reduce((sum, { dispatches }) => sum + Number(dispatches), 0),
+        unsure.reduce((sum, line) => sum + Number((line as LogLine & { dispatches: number }).dispatches), 0),
       );
       expect(cut).toBeGreaterThan(0);
       await nothingUnwatched(database.sql);
