@@ -47,7 +47,7 @@ const WORKS: readonly Work[] = [
 ];
 
 /** Passes before the turns of a round. */
-const WARMING = 4;
+const WARMING = 20;
 
 type Costs = Readonly<Record<keyof Spent, number>>;
 /** In milliseconds a unit. */

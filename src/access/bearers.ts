@@ -6,7 +6,7 @@ import type { Log } from "../log.js";
 import { KEY_PREFIX } from "./key-text.js";
 import { ApiKeys } from "./keys.js";
 import type { Principal } from "./principal.js";
-import { Unauthenticated, type Verifier } from "./verifier.js";
+import { type DigestVerifier, Unauthenticated } from "./verifier.js";
 
 export interface BearerOptions {
   /** Absent: no API key is accepted. */
@@ -20,11 +20,11 @@ export interface BearerOptions {
 }
 
 interface TokenParts {
-  readonly verifier: Verifier;
+  readonly verifier: DigestVerifier;
   readonly keys: { start(): Promise<void>; stop(): Promise<void> };
 }
 
-export class Bearers implements Verifier {
+export class Bearers implements DigestVerifier {
   private readonly apiKeys: ApiKeys | undefined;
 
   private constructor(
@@ -55,10 +55,10 @@ export class Bearers implements Verifier {
     await Promise.all([this.apiKeys?.stop(), this.tokens?.keys.stop()]);
   }
 
-  verify(bearer: string): Principal | Promise<Principal> {
+  verify(bearer: string, digest?: string): Principal | Promise<Principal> {
     const verifier = bearer.startsWith(KEY_PREFIX) ? this.apiKeys : this.tokens?.verifier;
     if (!verifier) throw new Unauthenticated("a kind of credential that is not accepted");
-    return verifier.verify(bearer);
+    return verifier.verify(bearer, digest);
   }
 
   /** This node has revoked the key: it need not wait for its poll. */

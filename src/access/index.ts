@@ -32,4 +32,4 @@ export { type Refusal, type SecretUse, SecurityLog } from "./security-log.js";
 export type { BrowserSessions } from "./sessions.js";
 export { CredentialGuard } from "./throttle.js";
 export { untilEnd } from "./until-end.js";
-export { ANYONE, PLATFORM, Unauthenticated, type Verifier } from "./verifier.js";
+export { ANYONE, type DigestVerifier, PLATFORM, Unauthenticated, type Verifier } from "./verifier.js";

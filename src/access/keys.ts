@@ -19,7 +19,7 @@ import { inTime } from "./in-time.js";
 import { hashOf, parseKey } from "./key-text.js";
 import type { Principal } from "./principal.js";
 import { readRights } from "./rights.js";
-import { Unauthenticated, type Verifier } from "./verifier.js";
+import { type DigestVerifier, digestOf, Unauthenticated } from "./verifier.js";
 
 const POLL_MS = 2_000;
 /** From the beginning of the statement that read or confirmed a key. */
@@ -51,6 +51,8 @@ interface Kept {
   readonly secretHash: Buffer;
   readonly principal: Principal;
   readonly ending: AbortController;
+  /** Of the whole key. Undefined: nobody has presented its secret yet. */
+  digest?: string;
   /** When the statement began that said last that the key is good. */
   confirmedAt: number;
   /** When this node wrote last that it is in use. */
@@ -63,9 +65,11 @@ interface Batch {
   readonly found: Promise<void>;
 }
 
-export class ApiKeys implements Verifier {
+export class ApiKeys implements DigestVerifier {
   /** The least recently used first. */
   private readonly kept = new Map<string, Kept>();
+  /** Those whose secret was presented. */
+  private readonly byDigest = new Map<string, Kept>();
   private readonly unknown = new WeightedCache<string, true>(MOST_UNKNOWN);
   /** The batch of each id that is looked for. */
   private readonly asked = new Map<string, Batch>();
@@ -97,17 +101,19 @@ export class ApiKeys implements Verifier {
     return this.loop.now();
   }
 
-  verify(bearer: string): Principal | Promise<Principal> {
+  verify(bearer: string, digest = digestOf(bearer)): Principal | Promise<Principal> {
+    const known = this.byDigest.get(digest);
+    if (known && this.isCertain(known)) return this.check(known);
     const presented = parseKey(bearer);
     if (!presented) throw new Unauthenticated("malformed key");
     const { id, secret } = presented;
     const kept = this.kept.get(id);
-    if (kept && this.isCertain(kept)) return this.check(id, kept, secret);
+    if (kept && this.isCertain(kept)) return this.compare(kept, secret, digest);
     if (this.unknown.get(id)) throw new Unauthenticated("unknown key");
     return this.ask(id).then(() => {
       const found = this.kept.get(id);
       if (!found) throw new Unauthenticated("unknown key");
-      return this.check(id, found, secret);
+      return this.compare(found, secret, digest);
     });
   }
 
@@ -121,11 +127,17 @@ export class ApiKeys implements Verifier {
     return ending.signal.aborted || this.elapsed() - confirmedAt < TRUSTED_MS;
   }
 
-  private check(id: string, kept: Kept, secret: string): Principal {
-    const { principal, secretHash, ending, notedAt } = kept;
-    if (!timingSafeEqual(hashOf(secret), secretHash)) throw new Unauthenticated("wrong secret of a key");
+  private compare(kept: Kept, secret: string, digest: string): Principal {
+    if (!timingSafeEqual(hashOf(secret), kept.secretHash)) throw new Unauthenticated("wrong secret of a key");
+    kept.digest = digest;
+    this.byDigest.set(digest, kept);
+    return this.check(kept);
+  }
+
+  private check(kept: Kept): Principal {
+    const { principal, ending, notedAt } = kept;
     if (ending.signal.aborted) throw new Unauthenticated("revoked key");
-    const { expiresAt } = principal;
+    const { expiresAt, sub: id } = principal;
     if (expiresAt !== undefined && this.options.now() >= expiresAt) throw new Unauthenticated("expired key");
     this.kept.delete(id);
     this.kept.set(id, kept);
@@ -193,9 +205,11 @@ export class ApiKeys implements Verifier {
 
   /** A key that a stream listens to stays: the stream has to hear of its end. */
   private makeRoom(): void {
-    for (const [id, { ending }] of this.kept) {
+    for (const [id, { ending, digest }] of this.kept) {
       if (this.kept.size <= this.mostKept) return;
-      if (getEventListeners(ending.signal, "abort").length === 0) this.kept.delete(id);
+      if (getEventListeners(ending.signal, "abort").length > 0) continue;
+      this.kept.delete(id);
+      if (digest !== undefined) this.byDigest.delete(digest);
     }
   }
 

@@ -5,7 +5,7 @@
 // - A session that was closed, that is idle, or whose key was revoked is refused on every node within TRUSTED_MS: what the store said is used for
 //   that long and not longer. While the store is away, sessions are answered with 503.
 // - No id is kept nor stored: a session is known by the hash of its id.
-import { createHash, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import type { Sql } from "postgres";
 import { overloaded } from "../errors.js";
@@ -23,7 +23,7 @@ import { WorkLoop } from "../work/loop.js";
 import { inTime } from "./in-time.js";
 import type { Principal } from "./principal.js";
 import { readRights, type StatedRights } from "./rights.js";
-import { Unauthenticated, type Verifier } from "./verifier.js";
+import { type DigestVerifier, digestOf, Unauthenticated, type Verifier } from "./verifier.js";
 
 export const LONGEST_SESSION_MS = 12 * 3_600_000;
 /** From the way to the issuer until the way back. */
@@ -77,7 +77,7 @@ export interface BrowserSessions extends Verifier {
   close(id: string): Promise<void>;
 }
 
-export class Sessions implements BrowserSessions {
+export class Sessions implements DigestVerifier {
   /** By hash, the least recently used first. */
   private readonly kept = new Map<string, Kept>();
   private readonly asked = new Map<string, Promise<void>>();
@@ -107,7 +107,7 @@ export class Sessions implements BrowserSessions {
   async open(credential: Principal): Promise<Opened> {
     const { kind, sub, actor, expiresAt = Number.POSITIVE_INFINITY } = credential;
     const id = randomBytes(32).toString("base64url");
-    const idHash = hashOf(id);
+    const idHash = digestOf(id);
     const began = this.elapsed();
     const ends = Math.min(this.options.now() + LONGEST_SESSION_MS, expiresAt);
     const stated = { sub, ...statedBy(credential) };
@@ -124,14 +124,13 @@ export class Sessions implements BrowserSessions {
 
   async close(id: string): Promise<void> {
     if (!ID.test(id)) return;
-    const idHash = hashOf(id);
+    const idHash = digestOf(id);
     await deleteSession(this.options.sql, idHash);
     this.end(idHash);
   }
 
-  verify(id: string): Principal | Promise<Principal> {
+  verify(id: string, idHash = digestOf(id)): Principal | Promise<Principal> {
     if (!ID.test(id)) throw new Unauthenticated("malformed session");
-    const idHash = hashOf(id);
     const kept = this.kept.get(idHash);
     if (kept && this.elapsed() - kept.confirmedAt < TRUSTED_MS) return this.check(idHash, kept);
     return this.ask(idHash).then(() => {
@@ -213,8 +212,6 @@ export class Sessions implements BrowserSessions {
     await deleteEndedSessions(sql);
   }
 }
-
-const hashOf = (id: string) => createHash("sha256").update(id).digest("base64url");
 
 function keptOf({ actor, stated, expiresAt }: SessionRow, confirmedAt: number): Kept {
   const ending = new AbortController();

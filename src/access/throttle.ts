@@ -1,10 +1,9 @@
 // What stands before the verification of credentials, on every door: an address from which too many were refused within a minute is heard with
 // those only that were accepted not long ago. It knows credentials by their hash, and remembers a bounded number.
-import { hash } from "node:crypto";
 import { rateLimited } from "../errors.js";
 import { networkOf } from "./addresses.js";
 import type { Login } from "./oidc.js";
-import { Unauthenticated, type Verifier } from "./verifier.js";
+import { type DigestVerifier, digestOf, Unauthenticated, type Verifier } from "./verifier.js";
 
 /** Refused credentials of an address within a minute; the same one counts once. */
 const MOST_REFUSED = 20;
@@ -26,11 +25,12 @@ export class CredentialGuard {
   constructor(private readonly now: () => number = () => performance.now()) {}
 
   /** A verifier behind this guard, which it shares with others: of another kind of credentials, or of another door. */
-  before(verifier: Verifier): Verifier {
+  before(verifier: DigestVerifier): Verifier {
     return {
       verify: (credential, address) => {
-        const verify = () => verifier.verify(credential);
-        return address === undefined ? verify() : this.guarded(credential, address, verify);
+        if (address === undefined) return verifier.verify(credential);
+        const digest = digestOf(credential);
+        return this.hear(() => verifier.verify(credential, digest), { digest, address });
       },
     };
   }
@@ -45,17 +45,17 @@ export class CredentialGuard {
       finish: async (query: string, kept: string | undefined, address: string): Promise<T> =>
         kept === undefined
           ? login.finish(query, kept)
-          : this.guarded(`${kept} ${query}`, address, () => login.finish(query, kept)),
+          : this.hear(() => login.finish(query, kept), {
+              digest: digestOf(`${kept} ${query}`),
+              address: () => address,
+            }),
     };
   }
 
-  private guarded<T extends object>(credential: string, address: string, verify: Verify<T>): T | Promise<T> {
-    return this.hear(verify, { digest: hashOf(credential), network: networkOf(address) });
-  }
-
   private hear<T extends object>(verify: Verify<T>, heard: Heard): T | Promise<T> {
-    const refusals = this.addresses.get(heard.network);
-    if (!refusals || this.wasAccepted(heard)) return this.check(verify, heard);
+    if (this.wasAccepted(heard)) return this.check(verify, heard);
+    const refusals = this.addresses.get(networkOf(heard.address()));
+    if (!refusals) return this.check(verify, heard);
     const seconds = refusals.secondsUntilHeard(this.now());
     if (seconds !== undefined) throw rateLimited("too many credentials from this address were refused", seconds);
     // What is being verified may be refused. If it did not count, thousands of guesses would be verified before the first refusal.
@@ -63,7 +63,7 @@ export class CredentialGuard {
     return busy ? busy.then(() => this.hear(verify, heard)) : this.check(verify, heard);
   }
 
-  private check<T extends object>(verify: Verify<T>, { digest, network }: Heard): T | Promise<T> {
+  private check<T extends object>(verify: Verify<T>, { digest, address }: Heard): T | Promise<T> {
     const accept = (verified: T) => {
       remember(this.accepted, digest, this.now(), MAX_ACCEPTED);
       return verified;
@@ -71,7 +71,7 @@ export class CredentialGuard {
     const refuse = (error: unknown): never => {
       if (error instanceof Unauthenticated) {
         this.accepted.delete(digest);
-        this.refusalsOf(network).add(digest, this.now());
+        this.refusalsOf(networkOf(address())).add(digest, this.now());
       }
       throw error;
     };
@@ -83,7 +83,7 @@ export class CredentialGuard {
     }
     if (!(verified instanceof Promise)) return accept(verified);
     const outcome = verified.then(accept, refuse);
-    this.refusalsOf(network).pend(digest, outcome);
+    this.refusalsOf(networkOf(address())).pend(digest, outcome);
     return outcome;
   }
 
@@ -106,10 +106,9 @@ interface Logins<T extends object> {
 
 interface Heard {
   readonly digest: string;
-  readonly network: string;
+  /** Of the client. Most requests never need it. */
+  readonly address: () => string;
 }
-
-const hashOf = (credential: string) => hash("sha256", credential, "base64url");
 
 /** Of one address, within the last minute. */
 class Refusals {

@@ -54,7 +54,7 @@ function exchangeRoute(app: Api, { verifier }: ApiDeps, access: AccessOptions, c
   };
   app.post("/auth/session", { schema, onRequest }, async (request, reply) => {
     if (!verifier) throw notConfigured("SAGA_AUTH is off: no session is needed");
-    const principal = await verifier.verify(request.body.api_key, addressOf(request, access));
+    const principal = await verifier.verify(request.body.api_key, () => addressOf(request, access));
     if (principal.kind !== "key") throw new Unauthenticated("what was to be exchanged for a session is no API key");
     access.rate?.take(principal);
     return item(await cookies.open(principal, request, reply));

@@ -6,7 +6,7 @@ import { type ExecuteStep, MAX_UINT32 } from "../sdk/protocol/index.js";
 /** The credential of the reports on a dispatch. */
 export type CallbackToken = (dispatch: Dispatch) => string;
 
-/** With access off a report needs none. */
+/** With access off a report needs none, and some workers report over their streams only. */
 export const noToken: CallbackToken = () => "";
 
 /** The message over gRPC. `remainingMs`: the time that is left to the deadline. */

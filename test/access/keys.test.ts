@@ -326,6 +326,15 @@ describe("what a node keeps", () => {
     expect(heard).toBe(true);
   });
 
+  it("does not count for a key that it has forgotten: the store is asked again", async () => {
+    const keys = node({ mostKept: 1 });
+    const { id, key } = await made();
+    await keys.verify(key);
+    await keys.verify((await made()).key);
+    await revokeKey(sql, id, EVERYONE);
+    expect(await outcome(keys, key)).toBe("revoked key");
+  });
+
   it("is neither a key nor a secret", async () => {
     const { key } = await made();
     const keys = node();

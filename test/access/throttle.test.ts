@@ -1,6 +1,6 @@
 // The limits at the doors, on a fake clock: of refused credentials by address, and of requests by credential.
 import { describe, expect, it } from "vitest";
-import { CredentialGuard, RateLimit, Unauthenticated, type Verifier } from "../../src/access/index.js";
+import { CredentialGuard, type DigestVerifier, RateLimit, Unauthenticated } from "../../src/access/index.js";
 import { RateLimited } from "../../src/errors.js";
 import { principalOf } from "../harness/verifier.js";
 
@@ -12,7 +12,7 @@ function open() {
   const clock = { now: 0 };
   const checked: string[] = [];
   const revoked = new Set<string>();
-  const verifier: Verifier = {
+  const verifier: DigestVerifier = {
     verify: (token) => {
       checked.push(token);
       if (!token.startsWith("good") || revoked.has(token)) throw new Unauthenticated("of this test");
@@ -23,7 +23,7 @@ function open() {
   const guarded = guard.before(verifier);
   const outcome = (token: string, address = HERE) => {
     try {
-      guarded.verify(token, address);
+      guarded.verify(token, () => address);
       return "accepted";
     } catch (error) {
       return error instanceof RateLimited ? `later, in ${error.retryAfterSeconds} s` : "refused";
@@ -110,7 +110,7 @@ describe("refused credentials", () => {
         throw new Unauthenticated("of this test");
       },
     });
-    const guesses = Array.from({ length: 1_000 }, async (_, nth) => slow.verify(`guess-${nth}`, HERE));
+    const guesses = Array.from({ length: 1_000 }, async (_, nth) => slow.verify(`guess-${nth}`, () => HERE));
     const ends = await Promise.allSettled(guesses);
     expect(verified).toBe(20);
     expect(ends.filter((end) => "reason" in end && end.reason instanceof RateLimited)).toHaveLength(980);
@@ -119,7 +119,7 @@ describe("refused credentials", () => {
   it("do not count those of one credential that many clients behind an address begin with", async () => {
     const { guard } = open();
     const slow = guard.before({ verify: async (token) => principalOf(token, { roles: ["viewer"] }) });
-    const firsts = Array.from({ length: 100 }, async (_, nth) => slow.verify(`good-${nth}`, HERE));
+    const firsts = Array.from({ length: 100 }, async (_, nth) => slow.verify(`good-${nth}`, () => HERE));
     expect((await Promise.all(firsts)).map(({ sub }) => sub)).toContain("good-99");
   });
 

@@ -24,7 +24,7 @@ beforeAll(async () => {
   const { sql } = rig.database;
   keys = new ApiKeys({ sql, log: silentLog, now: () => NOW });
   const apiKeys = { keyRevoked: (id: string) => keys.revoked(id) };
-  app = await otherApi(rig, {}, { verifier: keys, apiKeys });
+  app = await otherApi(rig, {}, { verifier: { verify: (bearer) => keys.verify(bearer) }, apiKeys });
   platform = await made({ roles: ["platform", "admin"] });
 });
 afterAll(async () => {

@@ -7,10 +7,10 @@ import WebSocket, { type ClientOptions } from "ws";
 import {
   type BrowserSessions,
   CredentialGuard,
+  type DigestVerifier,
   type Principal,
   RateLimit,
   Unauthenticated,
-  type Verifier,
 } from "../../src/access/index.js";
 import { until } from "../harness/until.js";
 import { principalOf } from "../harness/verifier.js";
@@ -32,7 +32,7 @@ const PRINCIPALS: Readonly<Record<string, Principal>> = {
   [`${CANARY}-closed`]: { ...viewer, ended: ending.signal },
   [`${CANARY}-spent`]: principalOf("spent", { roles: ["viewer"], tenantId: TENANT }),
 };
-const known = (principals: Readonly<Record<string, Principal>>): Verifier => ({
+const known = (principals: Readonly<Record<string, Principal>>): DigestVerifier => ({
   verify: (text) => {
     const principal = principals[text];
     if (!principal) throw new Unauthenticated("unknown to this test");

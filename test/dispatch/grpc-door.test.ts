@@ -215,7 +215,7 @@ describe("a hello", () => {
   it("comes from the client that a trusted proxy names, for the limit of refused credentials and for the log", async () => {
     const asked: (string | undefined)[] = [];
     const verify: Verifier["verify"] = (_, address) => {
-      asked.push(address);
+      asked.push(address?.());
       throw new SagaError(429, "rate_limited", "too many");
     };
     const metadata = new Metadata();
@@ -328,11 +328,15 @@ describe("a dispatch", () => {
     expect([await obstacle(A), await obstacle(B)]).toEqual([[{ reason: "no_credit" }], [{ reason: "no_worker" }]]);
   });
 
-  it("carries the credential of its reports with access on, and none with access off", async () => {
+  it("carries the credential of its reports with access on, and none with access off or where its worker wants none", async () => {
     const n = await node(guarded());
     const alice = await enter(n.target, "alice");
     const { dispatchId } = dispatchNow(n, { tenantId: A });
     expect((await alice.wait("execute")).callback_token).toBe(`token of ${dispatchId}`);
+    alice.cut();
+    const streamer = await enter(n.target, "alice", { stream_answers: true });
+    dispatchNow(n, { tenantId: A });
+    expect((await streamer.wait("execute")).callback_token).toBe("");
     const open = await node();
     const anyone = await RawWorker.connect(open.target);
     dispatchNow(open, { tenantId: A });

@@ -1,5 +1,6 @@
 // A verifier for tests of what is behind the doors: each token is the name of a principal. How credentials are verified is tested with real ones.
 import {
+  type DigestVerifier,
   isRole,
   NOTHING,
   Patterns,
@@ -34,7 +35,7 @@ export function principalOf(sub: string, facts: PrincipalFacts): Principal {
 }
 
 /** The bearer is the name of one of these. */
-export function verifierOf(known: Readonly<Record<string, PrincipalFacts>>): Verifier {
+export function verifierOf(known: Readonly<Record<string, PrincipalFacts>>): Verifier & DigestVerifier {
   const principals = new Map(Object.entries(known).map(([name, facts]) => [name, principalOf(name, facts)]));
   return {
     verify: (bearer) => {

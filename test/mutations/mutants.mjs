@@ -1736,8 +1736,8 @@ export const MUTANTS = [
   {
     name: "a dispatch of a former owner is sent without a look at its row (law 11)",
     file: "src/dispatch/push/recovered.ts",
-    find: "if (withRows.has(held.dispatchId))",
-    replace: "if (withRows)",
+    find: "if (!withRows.has(held.dispatchId))",
+    replace: "if (!withRows)",
     test: "test/dispatch/takeover.test.ts",
     red: "a dispatch that its worker has accepted is not sent again by the next owner of its run",
   },
@@ -2071,10 +2071,18 @@ export const MUTANTS = [
   {
     name: "failed logins are not limited by address",
     file: "src/access/throttle.ts",
-    find: "this.guarded(`${kept} ${query}`, address, () => login.finish(query, kept))",
+    find: "this.hear(() => login.finish(query, kept), { digest: digestOf(`${kept} ${query}`), address: () => address })",
     replace: "login.finish(query, kept)",
     test: "test/api/auth.test.ts",
     red: "a login at the issuer asks the issuer once, however often its callback comes, and not at all for an address that failed too often",
+  },
+  {
+    name: "a key that a node has forgotten still counts there",
+    file: "src/access/keys.ts",
+    find: "      if (digest !== undefined) this.byDigest.delete(digest);\n",
+    replace: "",
+    test: "test/access/keys.test.ts",
+    red: "what a node keeps does not count for a key that it has forgotten: the store is asked again",
   },
   {
     name: "one tenant holds all places",

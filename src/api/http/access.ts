@@ -78,7 +78,7 @@ export function identify(request: FastifyRequest, access: Identification): Princ
   const credential = credentialOf(request, access.cookies);
   const verifier = credential?.kind === "session" ? access.sessions : access.verifier;
   if (!credential || !verifier) throw new Unauthenticated("there is no credential");
-  return verifier.verify(credential.text, addressOf(request, access));
+  return verifier.verify(credential.text, () => addressOf(request, access));
 }
 
 /** Before a route is looked for. */

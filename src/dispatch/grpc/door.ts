@@ -143,7 +143,7 @@ export class GrpcDoor {
     if (shown) return this.certified(shown);
     if (bearer === undefined) throw new Unauthenticated("there is no credential");
     if (bearer.length > LONGEST_TOKEN) throw new Unauthenticated("the credential is too long");
-    return this.options.verifier.verify(bearer, this.addressOf(presented));
+    return this.options.verifier.verify(bearer, () => this.addressOf(presented));
   }
 
   /** The peer of the connection, or the client that a trusted proxy names. */

@@ -8,7 +8,7 @@ import { FairQueue } from "../fair-queue.js";
 import type { DispatchLimits } from "../limits.js";
 import type { Claimant } from "../relay/local-streams.js";
 import type { ReservationId } from "../relay/messages.js";
-import { type CallbackToken, executeStep } from "../step-message.js";
+import { type CallbackToken, executeStep, noToken } from "../step-message.js";
 import { type ActionName, type DispatchHolder, FOREIGN_TENANT, type NameCall } from "../workers.js";
 import type { WorkerStream } from "./stream.js";
 import { StreamPool } from "./stream-pool.js";
@@ -294,7 +294,8 @@ export class InFlight {
 
   private writeExecute(entry: CommittedEntry, stream: WorkerStream): void {
     const { dispatch } = entry;
-    const { now, tokenOf } = this.options;
+    const { now } = this.options;
+    const tokenOf = stream.takesTokens ? this.options.tokenOf : noToken;
     stream.write({ execute: executeStep(dispatch, dispatch.deadlineAt - now(), tokenOf) });
     writeCancel(entry, stream);
   }

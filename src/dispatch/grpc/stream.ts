@@ -66,6 +66,8 @@ export class WorkerStream {
   private maxInFlight = 1;
   /** The worker has set the credit, and waits to hear that no more is taken. */
   private creditAsked = false;
+  /** Its worker reports over HTTP, too, if it likes. */
+  takesTokens = true;
   private actions: ReadonlySet<string> = new Set();
   private state: "new" | "authenticating" | "open" | "ended" = "new";
   private answersUnderWay = 0;
@@ -237,6 +239,7 @@ export class WorkerStream {
     this.actions = new Set(hello.actions);
     this.maxInFlight = hello.credit ? 0 : Math.min(Math.max(hello.max_in_flight, 1), this.limits.maxInFlight);
     this.outgoing.batches = hello.batches;
+    this.takesTokens = !hello.stream_answers;
     this.state = "open";
     const end = () => this.close(status.UNAUTHENTICATED, "the credential has ended");
     this.forgetCredential = this.door?.untilEnd(this.principal, end);

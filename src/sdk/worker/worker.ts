@@ -181,6 +181,7 @@ class StreamWorker implements Worker, ConnectionOwner {
       in_flight: this.unattended(),
       batches: true,
       credit: true,
+      stream_answers: true,
     };
   }
 

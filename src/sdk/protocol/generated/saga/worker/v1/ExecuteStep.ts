@@ -51,7 +51,7 @@ export interface ExecuteStepInput {
    */
   'forward_idempotency_key'?: (string);
   /**
-   * with access on: the credential of a report over HTTP; empty otherwise
+   * with access on: the credential of a report over HTTP; empty with access off, and if the hello has stream_answers
    */
   'callback_token'?: (string);
 }
@@ -105,7 +105,7 @@ export interface ExecuteStep {
    */
   'forward_idempotency_key': (string);
   /**
-   * with access on: the credential of a report over HTTP; empty otherwise
+   * with access on: the credential of a report over HTTP; empty with access off, and if the hello has stream_answers
    */
   'callback_token': (string);
 }

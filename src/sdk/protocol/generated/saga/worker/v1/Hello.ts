@@ -34,6 +34,10 @@ export interface HelloInput {
    * this worker sends credit: until the first, this stream has none, and max_in_flight does not count
    */
   'credit'?: (boolean);
+  /**
+   * this worker answers over its streams only: it is sent no callback_token
+   */
+  'stream_answers'?: (boolean);
 }
 
 export interface Hello {
@@ -69,4 +73,8 @@ export interface Hello {
    * this worker sends credit: until the first, this stream has none, and max_in_flight does not count
    */
   'credit': (boolean);
+  /**
+   * this worker answers over its streams only: it is sent no callback_token
+   */
+  'stream_answers': (boolean);
 }
