@@ -31,7 +31,7 @@ export function ratioOf(pairs: readonly Pair[]): Ratio {
 
 /** Whether more rounds are needed: the half of the interval is not below the bound. */
 export const isWide = ({ low, high, rounds }: Ratio, bound: number): boolean =>
-  rounds < LEAST_ROUNDS || !((high - low) / 2 < bound);
+  rounds < LEAST_ROUNDS || !(high - low < bound);
 
 /** `bound`: 0.05 is 5 %. Within: the upper end of the interval is. */
 export function verdictOf(ratio: Ratio, bound: number): Verdict {
