@@ -41,7 +41,7 @@ function runsOf(name: string, workload: Workload, count: number): Work {
 
 const WORKS: readonly Work[] = [
   runsOf("three-steps-grpc", THREE_STEPS, 320),
-  { name: "list", count: 240, concurrency: 8, one: ({ api }) => api.get("/api/v1/sagas?limit=50") },
+  { name: "list", count: 120, concurrency: 8, one: ({ api }) => api.get(`/api/v1/sagas?limit=50&tenant_id=${TENANT}`) },
   runsOf("ten-steps", TEN_STEPS, 512),
   { name: "start", count: 640, concurrency: 64, workload: TEN_STEPS, one: ({ api }) => api.start(TEN_STEPS) },
 ];
