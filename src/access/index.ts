@@ -31,5 +31,5 @@ export { isRole, meets, type Need, needsNoTenant, ROLES, type Role, sufficientRo
 export { type Refusal, type SecretUse, SecurityLog } from "./security-log.js";
 export type { BrowserSessions } from "./sessions.js";
 export { CredentialGuard } from "./throttle.js";
-export { untilEnd } from "./until-end.js";
+export { untilEnd, whileGood } from "./until-end.js";
 export { ANYONE, type DigestVerifier, PLATFORM, Unauthenticated, type Verifier } from "./verifier.js";

@@ -3,7 +3,7 @@
 import type { Static, TSchema } from "typebox";
 import * as Type from "typebox";
 import { firstCharacters, type JsonObject, jsonPath, MAX_INT32, UUID_PATTERN } from "../../machines/index.js";
-import { meets, ownerFor, type Principal, reachOf } from "../access/index.js";
+import { meets, ownerFor, type Principal, reachOf, whileGood } from "../access/index.js";
 import { badRequest, forbidden, notConfigured } from "../errors.js";
 import { isOperatorAct, MAX_LIMIT, ProgressWaits, STANDARD_LIMIT } from "../operate/index.js";
 import { listJobs } from "../store/lists/bulk-jobs.js";
@@ -17,7 +17,6 @@ import { Int, memberCheck, OneOf, PageParameters, pageOf, path, query, SignalNam
 import { readerOf } from "./http/reader.js";
 import { object, one, page, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
-import { whileGood } from "./http/while-good.js";
 import { Migrate, refuseCheck } from "./migrate.js";
 import { Rerun } from "./rerun.js";
 import { filterOf, RUN_FILTERS } from "./run-filters.js";
@@ -208,7 +207,7 @@ function getRoute(app: Api, { readPool, bulk, now }: ApiDeps, waits: ProgressWai
     const job = await read();
     const isOver = job.state !== "running" || (afterDone !== undefined && Number(job.done) > afterDone);
     if (ms === 0 || isOver) return job;
-    await whileGood(request, now, waits.wait(id, { ms, afterDone, closed: reader.closed }));
+    await whileGood(request.principal, now, { ms, wait: waits.wait(id, { ms, afterDone, closed: reader.closed }) });
     return read();
   });
 }

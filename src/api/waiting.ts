@@ -2,12 +2,12 @@
 // no events; nothing polls for it. The run that is answered is read when the wait is over, unless it began and ended in this process.
 import type { FastifyReply } from "fastify";
 import { MAX_INT32, type RunId } from "../../machines/index.js";
+import { whileGood } from "../access/index.js";
 import { overloaded } from "../errors.js";
 import type { Feed, Head } from "../feed/index.js";
 import type { Reader } from "../store/lists/read-pool.js";
 import { committedView, type Labels, type RunView } from "../store/lists/runs.js";
 import { Int } from "./http/parameters.js";
-import { whileGood } from "./http/while-good.js";
 import type { RunReader } from "./run-reader.js";
 
 /** On a start and on a get. */
@@ -68,7 +68,7 @@ export class Waiters {
   }
 
   private whileGood(runId: RunId, wait: Wait): Promise<Head | undefined> {
-    return whileGood(wait.reply.request, this.now, this.over(runId, wait));
+    return whileGood(wait.reply.request.principal, this.now, { ms: wait.ms, wait: this.over(runId, wait) });
   }
 
   /** Resolves with the head that ended the wait. Undefined: something else did. */
