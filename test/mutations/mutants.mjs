@@ -2170,8 +2170,16 @@ export const MUTANTS = [
   {
     name: "a request that waits outlives its credential",
     file: "src/api/waiting.ts",
-    find: "return whileGood(wait.reply.request, this.now, this.over(runId, wait));",
+    find: "return whileGood(wait.reply.request.principal, this.now, { ms: wait.ms, wait: this.over(runId, wait) });",
     replace: "return this.over(runId, wait);",
+    test: "test/api/waiting.test.ts",
+    red: "a wait for a credential that ends is over when it is revoked, and when it expires: the run is not answered",
+  },
+  {
+    name: "a request waits on past the end of its credential",
+    file: "src/access/until-end.ts",
+    find: "expiresAt <= now() + ms && ",
+    replace: "expiresAt <= now() && ",
     test: "test/api/waiting.test.ts",
     red: "a wait for a credential that ends is over when it is revoked, and when it expires: the run is not answered",
   },
