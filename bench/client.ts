@@ -31,6 +31,7 @@ export interface StartOptions {
   readonly inputs?: object;
   readonly variables?: object;
   readonly labels?: Readonly<Record<string, string>>;
+  readonly tenant_id?: string;
 }
 
 export class Client {

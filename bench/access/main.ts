@@ -35,7 +35,7 @@ interface Work {
 }
 
 function runsOf(name: string, workload: Workload, count: number): Work {
-  const one = ({ api }: Place) => api.run(workload, { inputs: INPUTS });
+  const one = ({ api }: Place) => api.run(workload, { inputs: INPUTS, tenant_id: TENANT });
   return { name, count, concurrency: 64, workload, one };
 }
 
@@ -43,7 +43,13 @@ const WORKS: readonly Work[] = [
   runsOf("three-steps-grpc", THREE_STEPS, 320),
   { name: "list", count: 120, concurrency: 8, one: ({ api }) => api.get(`/api/v1/sagas?limit=50&tenant_id=${TENANT}`) },
   runsOf("ten-steps", TEN_STEPS, 512),
-  { name: "start", count: 640, concurrency: 64, workload: TEN_STEPS, one: ({ api }) => api.start(TEN_STEPS) },
+  {
+    name: "start",
+    count: 640,
+    concurrency: 64,
+    workload: TEN_STEPS,
+    one: ({ api }) => api.start(TEN_STEPS, { tenant_id: TENANT }),
+  },
 ];
 
 /** Passes before the turns of a round. */

@@ -282,6 +282,21 @@ describe("two nodes that both believe to own the run", () => {
     expect(site.asked).toHaveLength(1);
   });
 
+  it("send it once if the second one has not seen the first one yet: who asks, lives", async () => {
+    await open();
+    const held = holdResponses();
+    const dispatch = makeDisputed();
+    cluster.node("a").dispatcher.placed(["a"]);
+    cluster.node("b").dispatcher.send(dispatch);
+    await until(() => held.length === 1);
+    cluster.node("a").dispatcher.send(dispatch);
+    const asked = () => cluster.kinds("dispatch.held").filter(({ from }) => from === "a").length;
+    await until(() => held.length > 1 || asked() > 1, { what: "it asks the other one again" });
+    for (const response of held) response.writeHead(202).end();
+    for (const id of ["a", "b"]) await isAt(id);
+    expect(site.asked).toHaveLength(1);
+  });
+
   it("send it once if the second one recovers it while the first one waits for the answer of a third", async () => {
     await open({ handOverMs: 1_000 }, ["a", "b", "c"]);
     // It has accepted nothing yet when that answer comes, so the row is still there.

@@ -1742,6 +1742,14 @@ export const MUTANTS = [
     red: "a dispatch that its worker has accepted is not sent again by the next owner of its run",
   },
   {
+    name: "a node that was not seen yet is not asked about a dispatch",
+    file: "src/dispatch/push/carrier.ts",
+    find: "    this.recovered.askedBy(nodeId);\n",
+    replace: "",
+    test: "test/dispatch/takeover.test.ts",
+    red: "two nodes that both believe to own the run send it once if the second one has not seen the first one yet: who asks, lives",
+  },
+  {
     name: "a dispatch that a living node holds is sent by the next owner (law 11)",
     file: "src/dispatch/push/recovered.ts",
     find: 'standings.set(id, "held")',

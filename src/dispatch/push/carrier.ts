@@ -133,6 +133,7 @@ export class PushCarrier implements Carrier {
   }
 
   kept(dispatchIds: readonly DispatchId[], nodeId: string): readonly DispatchId[] {
+    this.recovered.askedBy(nodeId);
     return dispatchIds.filter((dispatchId) => this.keeps(dispatchId, nodeId));
   }
 

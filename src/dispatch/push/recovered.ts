@@ -38,6 +38,9 @@ interface Recovered {
 /** The line of the log of each time that it was not waited for any more. */
 export const MAY_COME_TWICE = "a node does not answer whether it holds dispatches: they are sent, and may come twice";
 
+/** A node that asks is asked for so long without having been seen: its heartbeat is there by then, or it is gone. */
+const MET_MS = 10_000;
+
 /** Dispatches in one question. */
 const AT_ONCE = 1_000;
 
@@ -47,6 +50,8 @@ type Standing = "held" | "unanswered" | "free";
 export class RecoveredDispatches {
   private readonly waiting = new Map<DispatchId, Recovered>();
   private others: readonly string[] = [];
+  /** Nodes that have asked, and that this one has not seen yet: until when they are asked, on the monotonic clock. */
+  private readonly met = new Map<string, number>();
   private asking: Promise<void> | undefined;
 
   constructor(private readonly options: RecoveredOptions) {}
@@ -68,6 +73,11 @@ export class RecoveredDispatches {
     this.askSoon();
   }
 
+  /** That node lives, and may have sent what it asks about before this one sees it: it took over shards that this one still believes to own. */
+  askedBy(nodeId: string): void {
+    if (!this.others.includes(nodeId)) this.met.set(nodeId, performance.now() + MET_MS);
+  }
+
   forget(dispatchId: DispatchId): void {
     this.waiting.delete(dispatchId);
   }
@@ -75,6 +85,7 @@ export class RecoveredDispatches {
   /** The live nodes: what one of the others held is free when that one is gone. */
   placed(nodeIds: readonly string[]): void {
     this.others = nodeIds.filter((nodeId) => nodeId !== this.options.nodeId);
+    for (const nodeId of this.others) this.met.delete(nodeId);
     for (const recovered of this.waiting.values()) recovered.askAt = 0;
     this.askSoon();
   }
@@ -146,6 +157,12 @@ export class RecoveredDispatches {
     return standing === "free" || recovered.unanswered >= this.options.limits.handOverTries;
   }
 
+  private get asked(): readonly string[] {
+    const now = performance.now();
+    for (const [nodeId, until] of this.met) if (until <= now) this.met.delete(nodeId);
+    return [...this.others, ...this.met.keys()];
+  }
+
   private async askOthers(ids: readonly DispatchId[], silent: Set<string>): Promise<ReadonlyMap<DispatchId, Standing>> {
     const { nodeId, peers, limits } = this.options;
     const ask: HeldAsk = { kind: "dispatch.held", node_id: nodeId, dispatch_ids: ids };
@@ -156,7 +173,7 @@ export class RecoveredDispatches {
       if (!named) silent.add(other);
       return named;
     };
-    const answers = await Promise.all((peers ? this.others : []).map(askOne));
+    const answers = await Promise.all((peers ? this.asked : []).map(askOne));
     if (answers.includes(undefined)) for (const id of ids) standings.set(id, "unanswered");
     for (const named of answers) for (const id of named ?? []) standings.set(id, "held");
     return standings;
