@@ -10,6 +10,7 @@ const MOST_REFUSED = 20;
 const MINUTE_MS = 60_000;
 /** A credential that was accepted within this time is verified, whatever else comes from its address. */
 const ACCEPTED_MS = 10 * MINUTE_MS;
+const NOTED_MS = 1_000;
 /** The addresses and the credentials that are remembered, the newest. An address has at most MOST_REFUSED hashes. */
 const MAX_ADDRESSES = 4_096;
 const MAX_ACCEPTED = 16_384;
@@ -30,7 +31,7 @@ export class CredentialGuard {
       verify: (credential, address) => {
         if (address === undefined) return verifier.verify(credential);
         const digest = digestOf(credential);
-        return this.hear(() => verifier.verify(credential, digest), { digest, address });
+        return this.hear(() => verifier.verify(credential, digest), { digest, network: networkWhere(address) });
       },
     };
   }
@@ -47,14 +48,14 @@ export class CredentialGuard {
           ? login.finish(query, kept)
           : this.hear(() => login.finish(query, kept), {
               digest: digestOf(`${kept} ${query}`),
-              address: () => address,
+              network: () => networkOf(address),
             }),
     };
   }
 
   private hear<T extends object>(verify: Verify<T>, heard: Heard): T | Promise<T> {
     if (this.wasAccepted(heard)) return this.check(verify, heard);
-    const refusals = this.addresses.get(networkOf(heard.address()));
+    const refusals = this.addresses.get(heard.network());
     if (!refusals) return this.check(verify, heard);
     const seconds = refusals.secondsUntilHeard(this.now());
     if (seconds !== undefined) throw rateLimited("too many credentials from this address were refused", seconds);
@@ -63,31 +64,47 @@ export class CredentialGuard {
     return busy ? busy.then(() => this.hear(verify, heard)) : this.check(verify, heard);
   }
 
-  private check<T extends object>(verify: Verify<T>, { digest, address }: Heard): T | Promise<T> {
-    const accept = (verified: T) => {
-      remember(this.accepted, digest, this.now(), MAX_ACCEPTED);
-      return verified;
-    };
-    const refuse = (error: unknown): never => {
-      if (error instanceof Unauthenticated) {
-        this.accepted.delete(digest);
-        this.refusalsOf(networkOf(address())).add(digest, this.now());
-      }
-      throw error;
-    };
+  private check<T extends object>(verify: Verify<T>, heard: Heard): T | Promise<T> {
     let verified: T | Promise<T>;
     try {
       verified = verify();
     } catch (error) {
-      return refuse(error);
+      this.noteRefusal(error, heard);
+      throw error;
     }
-    if (!(verified instanceof Promise)) return accept(verified);
-    const outcome = verified.then(accept, refuse);
-    this.refusalsOf(networkOf(address())).pend(digest, outcome);
+    if (!(verified instanceof Promise)) {
+      this.noteAcceptance(heard);
+      return verified;
+    }
+    const outcome = verified.then(
+      (principal) => {
+        this.noteAcceptance(heard);
+        return principal;
+      },
+      (error: unknown) => {
+        this.noteRefusal(error, heard);
+        throw error;
+      },
+    );
+    this.refusalsOf(heard).pend(heard.digest, outcome);
     return outcome;
   }
 
-  private refusalsOf(network: string): Refusals {
+  /** Once a second: most requests come with a credential that was accepted a moment ago. */
+  private noteAcceptance({ digest }: Heard): void {
+    const now = this.now();
+    if (now - (this.accepted.get(digest) ?? Number.NEGATIVE_INFINITY) < NOTED_MS) return;
+    remember(this.accepted, digest, now, MAX_ACCEPTED);
+  }
+
+  private noteRefusal(error: unknown, heard: Heard): void {
+    if (!(error instanceof Unauthenticated)) return;
+    this.accepted.delete(heard.digest);
+    this.refusalsOf(heard).add(heard.digest, this.now());
+  }
+
+  private refusalsOf(heard: Heard): Refusals {
+    const network = heard.network();
     const refusals = this.addresses.get(network) ?? new Refusals();
     remember(this.addresses, network, refusals, MAX_ADDRESSES);
     return refusals;
@@ -106,8 +123,17 @@ interface Logins<T extends object> {
 
 interface Heard {
   readonly digest: string;
-  /** Of the client. Most requests never need it. */
-  readonly address: () => string;
+  /** Of the client's address. Most requests never need it. */
+  readonly network: () => string;
+}
+
+/** It is read once: of a client that has gone since, there is no address any more. */
+function networkWhere(address: () => string): () => string {
+  let network: string | undefined;
+  return () => {
+    network ??= networkOf(address());
+    return network;
+  };
 }
 
 /** Of one address, within the last minute. */

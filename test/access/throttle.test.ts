@@ -116,6 +116,23 @@ describe("refused credentials", () => {
     expect(ends.filter((end) => "reason" in end && end.reason instanceof RateLimited)).toHaveLength(980);
   });
 
+  it("are counted for the address of a client that goes before it is refused", async () => {
+    const { guard, outcome } = open();
+    const slow = guard.before({
+      verify: async () => {
+        await Promise.resolve();
+        throw new Unauthenticated("of this test");
+      },
+    });
+    let isThere = true;
+    const guesses = Array.from({ length: 20 }, async (_, nth) =>
+      slow.verify(`gone-${nth}`, () => (isThere ? HERE : "")),
+    );
+    isThere = false;
+    await Promise.allSettled(guesses);
+    expect(outcome("good-new")).toBe("later, in 60 s");
+  });
+
   it("do not count those of one credential that many clients behind an address begin with", async () => {
     const { guard } = open();
     const slow = guard.before({ verify: async (token) => principalOf(token, { roles: ["viewer"] }) });
