@@ -1,4 +1,4 @@
-// The ways out and in of a service of three nodes, with a canary in everything that goes over them: HTTP workers and their reports, RabbitMQ workers,
+// The ways out and in of a service of two nodes, with a canary in everything that goes over them: HTTP workers and their reports, RabbitMQ workers,
 // webhooks, requests with a secret, events over RabbitMQ, triggers. Each also fails and refuses.
 // @module-tag long
 import type { ConsumeMessage } from "amqplib";
@@ -41,7 +41,7 @@ function body(of: object): string {
   return JSON.stringify(of);
 }
 
-describeWithRedis("what goes over the carriers of a service of three nodes", (redisUrl) => {
+describeWithRedis("what goes over the carriers of a service of two nodes", (redisUrl) => {
   describeWithRabbitMq("and over RabbitMQ", (amqpUrl) => {
     let canary: CanaryService;
     let exchange: Exchange;

@@ -1,4 +1,4 @@
-// What people and their browsers entrust to a service of three nodes, with a canary in all of it: a login at an issuer, with its code, its tokens,
+// What people and their browsers entrust to a service of two nodes, with a canary in all of it: a login at an issuer, with its code, its tokens,
 // its secret and its cookies; forms with wrong values; idempotency keys; inputs, rules and definitions that are refused. No answer repeats a value.
 // @module-tag long
 import { once } from "node:events";
@@ -33,7 +33,7 @@ const FORM = {
   },
 } as const;
 
-describeWithRedis("what people entrust to a service of three nodes", (redisUrl) => {
+describeWithRedis("what people entrust to a service of two nodes", (redisUrl) => {
   let canary: CanaryService;
   let issuer: OidcIssuer;
 

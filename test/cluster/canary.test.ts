@@ -1,4 +1,4 @@
-// Nothing that a client, a worker or an operator entrusts to the service is seen elsewhere: a whole life on three nodes, with a canary in every
+// Nothing that a client, a worker or an operator entrusts to the service is seen elsewhere: a whole life on two nodes, with a canary in every
 // input, header, key, secret, form and error. The ways over HTTP, RabbitMQ, webhooks and triggers are in canary-carriers.test.ts, those of people in
 // canary-people.test.ts.
 // @module-tag long
@@ -14,7 +14,7 @@ import { describeWithRedis } from "../harness/services.js";
 import { until } from "../harness/until.js";
 import { at, CanaryService, silentWorker } from "./canary-rig.js";
 
-describeWithRedis("what is entrusted to a service of three nodes", (redisUrl) => {
+describeWithRedis("what is entrusted to a service of two nodes", (redisUrl) => {
   const asked: IncomingHttpHeaders[] = [];
   let canary: CanaryService;
   let worker: Worker;
