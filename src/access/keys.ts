@@ -51,7 +51,7 @@ interface Kept {
   readonly secretHash: Buffer;
   readonly principal: Principal;
   readonly ending: AbortController;
-  /** Of the whole key. Undefined: nobody has presented its secret yet. */
+  /** Of the whole key. Undefined: its secret was not presented yet. */
   digest?: string;
   /** When the statement began that said last that the key is good. */
   confirmedAt: number;
