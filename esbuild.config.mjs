@@ -1,47 +1,53 @@
-// Compiles all modules (types are checked by `npm run build`), and bundles the service, the command `saga` and the console for production. Node loads the
-// service's 1,400 modules one by one in 0.8 s of CPU time, and a few files in 0.3 s: every node pays for it, also the one that takes the place of
-// a killed one. Packages and tests use the modules in dist/src.
-import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { createRequire } from "node:module";
-import { basename, dirname, relative, resolve } from "node:path";
+// Compiles all modules (types are checked by `npm run build`), and bundles the service, the command `saga`, the console and the packages of the SDK.
+// Node loads the service's 1,400 modules one by one in 0.8 s of CPU time, and a few files in 0.3 s: every node pays for it, also the one that takes the
+// place of a killed one. Tests use the modules in dist/src.
+// Rooms on the command line: only their modules are compiled, so that who runs the service does not wait for those of the tests.
+import { cp, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 import { mendDriver } from "./postgres-driver.mjs";
+import { bundleOf, contentsOf, copyFilesOf, sdkPackages } from "./src/sdk/packages.mjs";
 
 const FOLDER = "dist/service";
 const CONSOLE = "dist/console";
 
 const PROGRAMS = ["src/main.ts", "src/trial/entry.ts", "src/cli/main.ts"];
 
+/** What runs inside the processes that have code of a project. */
+const IN_CHILDREN = ["tether", "loads", "loads-hooks", "describe"].map((name) => `src/cli/modules/${name}.ts`);
+
 /** Tests plant faults in these. */
 const PLANTED = ["src/run/resident.ts", "src/run/starter.ts"];
 
-/** Packages that read files of their own folder at run time. They are bundled, and find their folder in node_modules. */
-const WITH_FILES = [
-  "@fastify/swagger",
-  "@fastify/swagger-ui",
-  "@grpc/grpc-js",
-  "@grpc/reflection",
-  "grpc-health-check",
-  "ioredis",
-];
+/**
+ * Packages that read files of their own folder at run time, and which. They are bundled, and the files are copied beside the bundle: an installed
+ * package needs none of them in its node_modules.
+ */
+const WITH_FILES = {
+  "@fastify/swagger": ["package.json"],
+  "@fastify/swagger-ui": ["static"],
+  "@grpc/grpc-js": ["proto"],
+  "@grpc/reflection": ["build/proto"],
+  "grpc-health-check": ["proto"],
+  ioredis: ["package.json"],
+};
 
-/** What CommonJS packages expect to find, and ES modules lack. */
+/** What CommonJS packages expect to find, and ES modules lack. The folder of the bundle is above those of some of its files. */
 const COMMON_JS = `
 import { createRequire as __createRequire } from "node:module";
-import { dirname as __dirnameOf, join as __join } from "node:path";
+import { fileURLToPath as __pathOf } from "node:url";
 const require = __createRequire(import.meta.url);
-const __folderIn = (name, folder) => __join(__dirnameOf(require.resolve(name)), folder);`;
+const __folderIn = (folder) => __pathOf(import.meta.url.replace(/(\\/dist\\/service\\/)(?!.*\\/dist\\/service\\/).*/, "$1packages/" + folder));`;
 
-const require = createRequire(import.meta.url);
 const packageFolders = {
   name: "package-folders",
   setup({ onLoad }) {
-    for (const name of WITH_FILES)
+    for (const name of Object.keys(WITH_FILES))
       onLoad({ filter: new RegExp(`/node_modules/${name}/.*\\.js$`) }, async ({ path }) => {
-        const folder = relative(dirname(require.resolve(name)), dirname(path));
+        const folder = dirname(path).slice(path.indexOf("/node_modules/") + "/node_modules/".length);
         const text = await readFile(path, "utf8");
-        return { contents: text.replaceAll("__dirname", `__folderIn("${name}", "${folder}")`) };
+        return { contents: text.replaceAll("__dirname", `__folderIn("${folder}")`) };
       });
   },
 };
@@ -62,12 +68,16 @@ const cookieImport = {
 await mendDriver();
 
 /** Where modules are. A packed copy of the sources has the first two only. */
-const ROOMS = ["machines", "src", "test", "bench", "examples"];
-/** Pages for the browser are bundled only, and the bench of peers is a program of its own, with packages of its own. */
-const NO_MODULES = /\.d\.ts$|\/node_modules\/|^src\/console\/browser\/|^bench\/peers\/apps\//;
+const ROOMS = ["machines", "src", "examples", "test", "bench"];
+const wanted = process.argv.slice(2);
+const unknown = wanted.filter((room) => !ROOMS.includes(room));
+if (unknown.length > 0) throw new Error(`no modules are in ${unknown.join(", ")}; they are in ${ROOMS.join(", ")}`);
+/** Pages for the browser are bundled only, the template of a project is shipped as it is, and the bench of peers is a program of its own, with packages of its own. */
+const NO_MODULES =
+  /\.d\.ts$|\/node_modules\/|^src\/console\/browser\/|^bench\/peers\/apps\/|^src\/sdk\/create\/template\//;
 
 const modules = await build({
-  entryPoints: (await Promise.all(ROOMS.map(modulesOf))).flat(),
+  entryPoints: (await Promise.all((wanted.length > 0 ? wanted : ROOMS).map(modulesOf))).flat(),
   outbase: ".",
   outdir: "dist",
   write: false,
@@ -80,7 +90,7 @@ const modules = await build({
 });
 
 const service = await build({
-  entryPoints: [...PROGRAMS, ...PLANTED],
+  entryPoints: [...PROGRAMS, ...IN_CHILDREN, ...PLANTED],
   outbase: "src",
   outdir: FOLDER,
   write: false,
@@ -97,8 +107,11 @@ const service = await build({
   banner: { js: COMMON_JS },
   sourcemap: true,
   sourcesContent: false,
+  metafile: true,
   logLevel: "warning",
 });
+
+const sdk = await Promise.all((await sdkPackages()).map(bundleOf));
 
 await write(modules.outputFiles);
 const { stepBook } = await import("./dist/machines/steps/facts.js");
@@ -126,7 +139,28 @@ const pages = await build({
 });
 
 await put(FOLDER, service.outputFiles);
+await copyFilesOfPackages();
 await put(CONSOLE, [...compressed(pages.outputFiles), await pageOf(pages)]);
+
+for (const { name, folder, outputFiles } of sdk) {
+  await put(join(folder, "dist"), outputFiles);
+  await copyFilesOf(name);
+}
+// What is in which bundle: for the licences that go along (src/sdk/pack.mjs), and for a test.
+const contents = [
+  ["server", contentsOf(service.metafile)],
+  ["console", contentsOf(pages.metafile)],
+  ...sdk.map((one) => [one.name, one.contents]),
+];
+await writeFile("dist/bundles.json", JSON.stringify(Object.fromEntries(contents), undefined, 2));
+
+async function copyFilesOfPackages() {
+  for (const [name, paths] of Object.entries(WITH_FILES))
+    for (const path of paths) {
+      const to = join(FOLDER, "packages", name, path);
+      await cp(join("node_modules", name, path), to, { recursive: true, preserveTimestamps: true });
+    }
+}
 
 async function modulesOf(room) {
   const names = await readdir(room, { recursive: true }).catch(() => []);
@@ -165,6 +199,7 @@ async function put(folder, files) {
   const made = new Set(files.map(({ path }) => path));
   for (const name of await readdir(folder, { recursive: true })) {
     const path = resolve(folder, name);
-    if (/\.(js|css|txt|html)/.test(name) && !made.has(path)) await rm(path);
+    // The files of packages are copies, and no files of the bundle.
+    if (/^(?!packages\/).*\.(js|css|txt|html)/.test(name) && !made.has(path)) await rm(path);
   }
 }

@@ -35,8 +35,8 @@ function project(form: Form): TestProjectInlineConfiguration {
     // Workers keep their modules from one file to the next: importing them again for each file costs more than most files' tests.
     isolate: false,
     // More than the processors of a small machine: some tests mostly wait for a process to start or for a lease to end. The services of
-    // more workers together open more sessions than a Postgres with its default settings allows. With access control most files have several nodes.
-    maxWorkers: process.env.SAGA_TEST_ACCESS === "on" ? 3 : 4,
+    // more workers together open more sessions than a Postgres with its default settings allows. In the long form, and with access control, most files have several nodes.
+    maxWorkers: form === "short" && process.env.SAGA_TEST_ACCESS !== "on" ? 4 : 3,
   };
   return { plugins: [builtModules], test };
 }

@@ -1,8 +1,9 @@
 // What a scenario works with in one repetition: the deployment, the size of the load, and where its figures go. A scenario either puts
 // a load of independent operations on the service, or has one piece of work measured.
+
+import { drive, type Schedule } from "../src/cli/bench/load.js";
 import type { Client } from "./client.js";
 import type { Deployment } from "./deployment/deployment.js";
-import { drive, type Schedule } from "./load.js";
 import { Durations } from "./measure/histogram.js";
 import { Meter } from "./measure/processes.js";
 import { type Relays, relaysBetween, relaysOn } from "./measure/relays.js";

@@ -6,7 +6,7 @@ import fastify from "fastify";
 import { Type } from "typebox";
 import { createLogger } from "../src/log.js";
 import { createHttpWorker } from "../src/sdk/worker/http/index.js";
-import { ActionError, createWorker, defineAction } from "../src/sdk/worker/index.js";
+import { ActionError, createWorker, defineAction, type Handles } from "../src/sdk/worker/index.js";
 import { createRabbitMqWorker } from "../src/sdk/worker/rabbitmq/index.js";
 import type { WorkerSettings } from "./deployment/worker.js";
 import { WORKER_SERVICE } from "./workloads.js";
@@ -17,16 +17,19 @@ interface Stoppable {
 
 /** A progress line is not interrupted by a worker that connects. */
 const log = createLogger({ logLevel: "warn" });
-const any = { input: Type.Object({}), output: Type.Object({}) };
+const any = { service: WORKER_SERVICE, input: Type.Object({}), output: Type.Object({}) };
+const echo = (input: object) => input;
 const refuse = () => {
   throw new ActionError("refused", "the action refuses every order", { retryable: false });
 };
-const actions = [
-  defineAction({ name: "echo", ...any, execute: (input) => input }),
-  defineAction({ name: "reserve", ...any, compensable: true, execute: (input) => input }),
-  defineAction({ name: "release", ...any, execute: (input) => input }),
-  defineAction({ name: "refuse", ...any, execute: refuse }),
-];
+
+function handled<Worker extends Handles>(worker: Worker): Worker {
+  return worker
+    .handle(defineAction({ name: "echo", ...any }), echo)
+    .handle(defineAction({ name: "reserve", ...any, compensable: true }), echo)
+    .handle(defineAction({ name: "release", ...any }), echo)
+    .handle(defineAction({ name: "refuse", ...any }), refuse);
+}
 
 async function startWorker(settings: WorkerSettings): Promise<Stoppable> {
   if (settings.transport === "http") return overHttp(settings);
@@ -35,7 +38,7 @@ async function startWorker(settings: WorkerSettings): Promise<Stoppable> {
 
 async function overGrpc({ grpc, api, maxInFlight, token }: WorkerSettings): Promise<Stoppable> {
   const credential = token !== undefined && { token };
-  const worker = createWorker({ service: WORKER_SERVICE, grpc, api, maxInFlight, actions, log, ...credential });
+  const worker = handled(createWorker({ service: WORKER_SERVICE, grpc, api, maxInFlight, log, ...credential }));
   await worker.start();
   return worker;
 }
@@ -45,7 +48,7 @@ async function overHttp({ api, host, maxInFlight }: WorkerSettings): Promise<Sto
   const port = await freePort(host);
   const address = `http://${host}:${port}/`;
   await app.register(async (scope) => {
-    const worker = createHttpWorker({ service: WORKER_SERVICE, api, address, maxInFlight, actions, log });
+    const worker = handled(createHttpWorker({ service: WORKER_SERVICE, api, address, maxInFlight, log }));
     await scope.register(worker.plugin);
     app.addHook("onListen", () => worker.start());
     app.addHook("onClose", () => worker.stop());
@@ -55,15 +58,8 @@ async function overHttp({ api, host, maxInFlight }: WorkerSettings): Promise<Sto
 }
 
 async function overRabbitMq({ api, amqp, queue, maxInFlight }: WorkerSettings): Promise<Stoppable> {
-  const worker = createRabbitMqWorker({
-    service: WORKER_SERVICE,
-    api,
-    url: amqp,
-    queue,
-    prefetch: maxInFlight,
-    actions,
-    log,
-  });
+  const reach = { api, url: amqp, queue, prefetch: maxInFlight };
+  const worker = handled(createRabbitMqWorker({ service: WORKER_SERVICE, ...reach, log }));
   await worker.start();
   const stop = async () => {
     await worker.stop();

@@ -9,6 +9,9 @@ export { mermaidOf } from "./chart/mermaid.js";
 export * from "./chart/program.js";
 export type { Chart } from "./chart/published.js";
 export { type Move, Trace, type TracedRow } from "./chart/trace.js";
+export { type CheckOptions as WorkflowCheckOptions, checkWorkflow, reviewedSlices } from "./check/check.js";
+export { knownOf, type Listed, type ListedAction } from "./check/facts.js";
+export type { Finding } from "./check/finding.js";
 export { foreignDispatch } from "./decide/answers.js";
 export { decide } from "./decide/decide.js";
 export { actionsNamed } from "./definition/registered.js";
@@ -40,9 +43,12 @@ export {
 } from "./messages/relations.js";
 export type { Absent, Decided, Decision, Transition, VersionOf } from "./messages/transition.js";
 export { type Published, versionFact } from "./migrate/move.js";
-export { type Mock, type MockError, type Mocks, readMocks } from "./rehearsal/mocks.js";
+export type { Mock, MockError, Mocks } from "./rehearsal/mock.js";
+export { readMocks } from "./rehearsal/mocks.js";
 export { Rehearsal } from "./rehearsal/rehearsal.js";
 export * from "./rehearsal/rehearsed.js";
+export { type AnsweredEvent, repeatingMock } from "./rehearsal/repeated.js";
+export type { RehearsalOptions } from "./rehearsal/request.js";
 export {
   type CompiledRule,
   compileRule,
@@ -82,10 +88,12 @@ export {
 } from "./steps/event.js";
 export { type StepBook, type StepFacts, stepBook } from "./steps/facts.js";
 export * from "./steps/plan.js";
+export type { Known, KnownAction, KnownWorkflow } from "./steps/step.js";
 export { makesChildren } from "./steps/step.js";
 export * from "./trigger/document.js";
 export * from "./trigger/inputs.js";
 export * from "./values/error-code.js";
+export { FINDING_CODES, type FindingCode, type Severity } from "./values/finding-code.js";
 export * from "./values/ids.js";
 export * from "./values/json.js";
 export { jsonPath, pathOfPointer } from "./values/json-path.js";

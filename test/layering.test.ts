@@ -35,6 +35,7 @@ const LAYERS: Readonly<Record<string, number>> = {
   operate: 5,
   inspect: 5,
   console: 5,
+  conformance: 5,
   cluster: 6,
   cli: 6,
   main: 6,
@@ -59,6 +60,7 @@ const MACHINE_LAYERS: Readonly<Record<string, number>> = {
   migrate: 9,
   memory: 9,
   rehearsal: 10,
+  check: 10,
   index: 11,
 };
 
@@ -85,8 +87,9 @@ const IN_BROWSERS: readonly string[] = [
   "machines/values/time.ts",
 ];
 
-/** What the configuration imports, for the same reason: a primary and a command run none of it. */
-const IN_CONFIG = "machines/attribute/suggestion.ts";
+/** What the configuration and the command import, for the same reason: a primary and most commands run none of it. */
+const SUGGESTION = "machines/attribute/suggestion.ts";
+const SUGGESTING = ["config", "cli"];
 
 /** The packages that `machines` may import. re2js: `matches` in linear time. */
 const PURE_PACKAGES = /^(xstate|re2js|@bufbuild\/(cel|protobuf)(\/.*)?)$/;
@@ -136,13 +139,17 @@ function wrongInMachines(found: readonly Arrow[]): string[] {
 /** What the service and its workers share, in the SDK: users get it without the service. */
 const SHARED_WITH_SDK = ["src/sdk/protocol/", "src/sdk/broker/", "src/sdk/backoff.ts", "src/sdk/timer.ts"];
 
+/** What the command uses as any program of a user does: the client, the rehearsals of `saga test`, the worker of `saga bench`, and what prints a definition. */
+const USED_BY_COMMAND = ["src/sdk/client/", "src/sdk/define/testing/", "src/sdk/define/index.ts", "src/sdk/worker/"];
+
 function wrongInShell(found: readonly Arrow[]): string[] {
   return found
     .filter(({ from, to }) => {
       if (to.startsWith("machines/") && room(from) === "console" && IN_BROWSERS.includes(to)) return false;
-      if (room(from) === "config" && to === IN_CONFIG) return false;
+      if (SUGGESTING.includes(room(from)) && to === SUGGESTION) return false;
       if (to.startsWith("machines/")) return to !== "machines/index.ts";
       if (!to.startsWith("src/")) return /^(test|bench|examples)\//.test(to) || to.startsWith("../");
+      if (room(from) === "cli" && USED_BY_COMMAND.some((folder) => to.startsWith(folder))) return false;
       if (to.startsWith("src/sdk/")) return !SHARED_WITH_SDK.some((folder) => to.startsWith(folder));
       if (room(from) === room(to)) return false;
       const [above, below] = [LAYERS[room(from)], LAYERS[room(to)]];
@@ -152,15 +159,29 @@ function wrongInShell(found: readonly Arrow[]): string[] {
     .map(show);
 }
 
-/** The import of `sdk/testing`: the machine itself. */
-const REHEARSED_WITH = ["machines/index.ts"];
+/** The imports of `sdk/define/testing`: the machine itself, and the inner files whose types users see, so that declarations name no more. */
+const REHEARSED_WITH = [
+  "machines/index.ts",
+  "machines/check/finding.ts",
+  "machines/rehearsal/mock.ts",
+  "machines/rehearsal/rehearsed.ts",
+  "machines/values/json.ts",
+  "machines/values/retry.ts",
+];
 
 /** The SDK is shipped to users: it may import the worker protocol only. */
 function wrongInSdk(found: readonly Arrow[]): string[] {
   return found
     .filter(({ to }) => /^(src|machines|test|bench|examples)\//.test(to) && !to.startsWith("src/sdk/"))
-    .filter(({ from, to }) => !(from.startsWith("src/sdk/testing/") && REHEARSED_WITH.includes(to)))
+    .filter(({ from, to }) => !(from.startsWith("src/sdk/define/testing/") && REHEARSED_WITH.includes(to)))
     .map(show);
+}
+
+/** What the client may import beside its own room: it depends on no package and on no runtime. */
+const CONTRACT = "src/sdk/contract/";
+
+function wrongInClient(found: readonly Arrow[]): string[] {
+  return found.filter(({ to }) => !to.startsWith("src/sdk/client/") && !to.startsWith(CONTRACT)).map(show);
 }
 
 /** Comments may mention the clock. */
@@ -198,6 +219,15 @@ describe("layers", () => {
 
   it("the SDK imports nothing of the service but the worker protocol", () => {
     expect(wrongInSdk(arrows(sdk))).toEqual([]);
+  });
+
+  it("the client imports contracts only, and no package", () => {
+    const client = arrows(sdk.filter((path) => path.startsWith("src/sdk/client/")));
+    expect(client.length).toBeGreaterThan(0);
+    expect(wrongInClient(client)).toEqual([]);
+    // What it has of them itself depends on no package either.
+    const reached = [...new Set(client.map(({ to }) => to).filter((path) => path.startsWith(CONTRACT)))];
+    expect(arrows(reached).filter(({ to }) => !to.startsWith(CONTRACT))).toEqual([]);
   });
 
   it("what takes long to load is loaded only where it is used", () => {
@@ -263,8 +293,15 @@ describe("a planted violation is found:", () => {
       "src/sdk/worker/x.ts",
       'import { A } from "../../../machines/index.js";',
     ],
-    ["the shell in a rehearsal", wrongInSdk, "src/sdk/testing/x.ts", 'import { A } from "../../run/runtime.js";'],
+    [
+      "the shell in a rehearsal",
+      wrongInSdk,
+      "src/sdk/define/testing/x.ts",
+      'import { A } from "../../../run/runtime.js";',
+    ],
     ["the shell in the SDK", wrongInSdk, "src/sdk/worker/x.ts", 'import { A } from "../../log.js";'],
+    ["Node in the client", wrongInClient, "src/sdk/client/x.ts", 'import { A } from "node:crypto";'],
+    ["the worker in the client", wrongInClient, "src/sdk/client/x.ts", 'import type { A } from "../worker/index.js";'],
   ])("%s", (_name, wrong, from, text) => {
     expect(wrong(found(from, text))).toHaveLength(1);
   });

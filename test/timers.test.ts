@@ -16,8 +16,12 @@ const BOUNDED: Readonly<Record<string, readonly string[]>> = {
     "api/http/receive.ts: bounds.stallMs",
     "api/inspect.ts: pingMs",
     "api/stream.ts: pingMs",
+    "cli/bench/load.ts: ms",
+    "cli/modules/child.ts: withinMs",
+    "cli/dev/files.ts: Math.min(SETTLE_MS, left)",
     "cluster/supervisor.ts: ms",
     "cluster/supervisor.ts: this.times.silence / SILENCE_CHECKS",
+    "conformance/run.ts: startMs + CASE_MS",
     "console/run/use-tree.tsx: AGAIN_MS / 4",
     "dispatch/grpc/stream.ts: limits.helloMs",
     "dispatch/grpc/stream.ts: this.limits.stallMs",
@@ -31,6 +35,7 @@ const BOUNDED: Readonly<Record<string, readonly string[]>> = {
     "log-output.ts: ms",
     "inspect/page.ts: ${PATIENCE_S * 1_000}",
     "main.ts: timeoutMs",
+    "sdk/timer.ts: ms",
     "trial/trial-process.ts: hangMs / HANG_CHECKS",
     "store/migrate/readiness.ts: times.pause",
     "store/lists/read-pool.ts: this.timeoutMs",
@@ -39,6 +44,7 @@ const BOUNDED: Readonly<Record<string, readonly string[]>> = {
   ],
   "a backoff with a maximum": [
     "bus/exchange.ts: Math.min(withinMs, MAX_WAIT_MS)",
+    "cli/dev/worker.ts: pause",
     "console/browser/live.ts: delay",
     "console/browser/session.ts: backoff(failures, ASKED_AGAIN_MS)",
     "dispatch/offers.ts: delay",
@@ -66,6 +72,10 @@ const BOUNDED: Readonly<Record<string, readonly string[]>> = {
     "sdk/worker/register.ts: jitteredBackoff(timing, tries)",
     "sdk/worker/register.ts: this.options.timing.registerAgainMs",
     "sdk/worker/worker.ts: timing.resendMs",
+  ],
+  "MAX_MS, or less than the time that is left of one that it bounds": [
+    "sdk/client/pause.ts: ms",
+    "sdk/client/transport.ts: timeoutMs",
   ],
   LONGEST_TIMER_MS: ["sdk/timer.ts: part", "sdk/worker/executor.ts: interval"],
 };
@@ -114,6 +124,9 @@ const timers = (readdirSync(SRC, { recursive: true }) as string[])
   .filter((name) => /\.tsx?$/.test(name) && !name.includes("generated"))
   .flatMap((name) => timersOf(join(SRC, name)));
 
+/** `within` of src/sdk/timer.ts says why. */
+const FORGOTTEN = /AbortSignal\.any\(\[[^\]]*AbortSignal\.timeout/;
+
 const isConstant = (delay: string) => /^[A-Z][A-Z0-9_]*$/.test(delay);
 const isNumber = (delay: string) => /^[\d_]+$/.test(delay);
 
@@ -123,6 +136,17 @@ describe("a timer of the sources", () => {
     const computed = timers.filter(({ delay }) => !isConstant(delay) && !isNumber(delay));
     const found = new Set(computed.map(({ file, delay }) => `${file}: ${delay}`));
     expect([...found].sort()).toEqual(Object.values(BOUNDED).flat().sort());
+  });
+
+  it("is not a limit that only `AbortSignal.any` refers to: Node 20 forgets it", () => {
+    const root = packageRoot();
+    const files = ["src", "examples", "bench"].flatMap((folder) =>
+      (readdirSync(join(root, folder), { recursive: true }) as string[]).map((name) => join(folder, name)),
+    );
+    const sources = files.filter((path) => /\.(?:tsx?|mjs)$/.test(path) && !/\/(?:dist|node_modules)\//.test(path));
+    expect(sources.length).toBeGreaterThan(500);
+    expect(sources.filter((path) => FORGOTTEN.test(readFileSync(join(root, path), "utf8")))).toEqual([]);
+    expect(FORGOTTEN.test("AbortSignal.any([signal, AbortSignal.timeout(MS)])")).toBe(true);
   });
 
   it("with a constant has one that a timer can wait", () => {

@@ -1,8 +1,8 @@
 // What access control costs: services with access off, with API keys and with tokens side by side, in CPU time. Two processes of one build differ by some
 // percent, so each round measures fresh ones, in turns; the rounds end when the interval of every ratio is narrow enough for a verdict on its bound.
 import { parseArgs } from "node:util";
+import { drive } from "../../src/cli/bench/load.js";
 import { openServer, type Server } from "../deployment/database.js";
-import { drive } from "../load.js";
 import { fill } from "../scenarios/reads.js";
 import { INPUTS, TEN_STEPS, THREE_STEPS, type Workload } from "../workloads.js";
 import { inOrder } from "./order.js";

@@ -6,27 +6,24 @@ import { WORKER_SERVICE } from "../workloads.js";
 const calls: Record<string, number> = {};
 const Any = Type.Object({});
 
-function action(name: string, execute: (input: object) => object) {
-  const count = (input: object) => {
-    calls[name] = (calls[name] ?? 0) + 1;
-    return execute(input);
-  };
-  return defineAction({ name, input: Any, output: Any, compensable: true, execute: async (input) => count(input) });
-}
-
 const worker = createWorker({
   service: WORKER_SERVICE,
   grpc: process.env.GRPC ?? "",
   api: process.env.API ?? "",
   maxInFlight: 64,
-  actions: [
-    action("echo", (input) => input),
-    action("reserve", (input) => input),
-    action("release", (input) => input),
-    action("refuse", () => {
-      throw new ActionError("refused", "refused for good", { retryable: false });
-    }),
-  ],
+});
+
+function handle(name: string, execute: (input: object) => object): void {
+  const action = defineAction({ service: WORKER_SERVICE, name, input: Any, output: Any, compensable: true });
+  worker.handle(action, async (input) => {
+    calls[name] = (calls[name] ?? 0) + 1;
+    return execute(input);
+  });
+}
+
+for (const name of ["echo", "reserve", "release"]) handle(name, (input) => input);
+handle("refuse", () => {
+  throw new ActionError("refused", "refused for good", { retryable: false });
 });
 await worker.start();
 console.log(JSON.stringify({ msg: "ready" }));

@@ -117,10 +117,13 @@ export class Saga {
     path: string,
     body?: object,
   ): Promise<{ status: number; text: string } | undefined> {
+    // Node 20 forgets a limit of `AbortSignal.timeout` that nothing but `AbortSignal.any` refers to.
+    const limit = new AbortController();
+    const timer = setTimeout(() => limit.abort(), CALL_MS);
     try {
       const response = await fetch(this.base + path, {
         method,
-        signal: AbortSignal.any([this.signal, AbortSignal.timeout(CALL_MS)]),
+        signal: AbortSignal.any([this.signal, limit.signal]),
         headers: {
           ...(body && { "content-type": "application/json" }),
           ...(this.key !== undefined && { authorization: `Bearer ${this.key}` }),
@@ -130,6 +133,8 @@ export class Saga {
       return { status: response.status, text: await response.text() };
     } catch {
       return undefined;
+    } finally {
+      clearTimeout(timer);
     }
   }
 }

@@ -1,21 +1,10 @@
 // A RabbitMQ worker: it takes steps from a queue of its own and acknowledges each when its answer is recorded. It keeps what it picked
 // in a Map, so it is a demonstration.
-import { defineAction } from "saga-orchestrator/worker";
-import { createRabbitMqWorker } from "saga-orchestrator/worker/rabbitmq";
-import { Type } from "typebox";
+import { createRabbitMqWorker } from "@saga-orchestrator/worker/rabbitmq";
+import { warehouse } from "./actions.js";
 
 /** Pieces picked by idempotency key: a message that comes again picks nothing twice. */
 const picked = new Map<string, number>();
-
-const pick = defineAction({
-  name: "pick",
-  input: Type.Object({ sku: Type.String(), quantity: Type.Integer({ minimum: 1 }) }),
-  output: Type.Object({ picked: Type.Integer() }),
-  execute({ quantity }, { idempotencyKey }) {
-    picked.set(idempotencyKey, quantity);
-    return { picked: quantity };
-  },
-});
 
 export interface Settings {
   /** The service's HTTP address: answers are reported there. */
@@ -31,7 +20,11 @@ export interface Settings {
 /** Resolves when the worker takes steps, with the function that stops it. */
 export async function startWorker({ api, url, queue, token }: Settings): Promise<() => Promise<void>> {
   // It declares the queue, durable, and takes at most four steps at once.
-  const worker = createRabbitMqWorker({ service: "warehouse", api, url, queue, token, prefetch: 4, actions: [pick] });
+  const worker = createRabbitMqWorker({ service: "warehouse", api, url, queue, token, prefetch: 4 });
+  worker.handle(warehouse.pick, ({ quantity }, { idempotencyKey }) => {
+    picked.set(idempotencyKey, quantity);
+    return { picked: quantity };
+  });
   await worker.start();
   return () => worker.stop();
 }

@@ -1,11 +1,12 @@
 // Three workers, one over each transport: the warehouse over gRPC, the bank over HTTP, the carrier over RabbitMQ. Their actions are
-// defined in one way; only the function that creates the worker knows the transport.
+// handled in one way; only the function that creates the worker knows the transport.
+
+import { type ActionContext, ActionError, createWorker } from "@saga-orchestrator/worker";
+import { createHttpWorker } from "@saga-orchestrator/worker/http";
+import { createRabbitMqWorker } from "@saga-orchestrator/worker/rabbitmq";
 import fastify from "fastify";
-import { ActionError, createWorker, defineAction } from "saga-orchestrator/worker";
-import { createHttpWorker } from "saga-orchestrator/worker/http";
-import { createRabbitMqWorker } from "saga-orchestrator/worker/rabbitmq";
-import { Type } from "typebox";
 import type { Credentials } from "../client.js";
+import { bank, carrier, stock } from "./actions.js";
 import type { Books } from "./books.js";
 
 export interface Settings {
@@ -20,53 +21,46 @@ export interface Settings {
 
 type Stop = () => Promise<void>;
 
-/** An effect on an account, and its undo. */
-function actionsOn(books: Books, account: string, name: string, undo: string) {
-  const make = defineAction({
-    ...{ name, compensable: true },
-    input: Type.Object({ amount: Type.Number() }),
-    output: Type.Object({ booked: Type.Number() }),
-    execute({ amount }, { idempotencyKey }) {
-      if (!books.make(account, idempotencyKey, amount))
-        throw new ActionError("undone_before", "it was undone before it arrived", { retryable: false });
-      return { booked: amount };
-    },
-  });
-  const unmake = defineAction({
-    name: undo,
-    input: Type.Object({}),
-    output: Type.Object({}),
-    execute(_input, { forwardIdempotencyKey = "" }) {
-      books.undo(account, forwardIdempotencyKey);
-      return {};
-    },
-  });
-  return [make, unmake];
-}
+type Effect = (input: { amount: number }, ctx: ActionContext) => { booked: number };
+type Undo = (input: object, ctx: ActionContext) => object;
 
-async function overGrpc(books: Books, { grpc, api, known: { stock } }: Settings): Promise<Stop> {
-  const worker = createWorker({
-    service: "stock",
-    grpc,
-    api,
-    token: stock?.token,
-    actions: actionsOn(books, "stock", "reserve", "release"),
-  });
+/** The code of an effect on an account. */
+const makes =
+  (books: Books, account: string): Effect =>
+  ({ amount }, { idempotencyKey }) => {
+    if (!books.make(account, idempotencyKey, amount))
+      throw new ActionError("undone_before", "it was undone before it arrived", { retryable: false });
+    return { booked: amount };
+  };
+
+/** The code of its undo. */
+const undoes =
+  (books: Books, account: string): Undo =>
+  (_input, { forwardIdempotencyKey = "" }) => {
+    books.undo(account, forwardIdempotencyKey);
+    return {};
+  };
+
+async function overGrpc(books: Books, { grpc, api, known }: Settings): Promise<Stop> {
+  const worker = createWorker({ service: "stock", grpc, api, token: known.stock?.token })
+    .handle(stock.reserve, makes(books, "stock"))
+    .handle(stock.release, undoes(books, "stock"));
   await worker.start();
   return () => worker.stop();
 }
 
-async function overHttp(books: Books, { api, port, known: { bank } }: Settings): Promise<Stop> {
+async function overHttp(books: Books, { api, port, known }: Settings): Promise<Stop> {
   const address = `http://127.0.0.1:${port}/`;
   const worker = createHttpWorker({
     service: "bank",
     api,
     address,
-    ...bank,
+    ...known.bank,
     // It reports each answer later, as a slow worker does.
     inlineMs: 0,
-    actions: actionsOn(books, "bank", "charge", "refund"),
-  });
+  })
+    .handle(bank.charge, makes(books, "bank"))
+    .handle(bank.refund, undoes(books, "bank"));
   const app = fastify();
   await app.register(worker.plugin);
   await app.listen({ host: "127.0.0.1", port });
@@ -77,9 +71,10 @@ async function overHttp(books: Books, { api, port, known: { bank } }: Settings):
   };
 }
 
-async function overRabbitMq(books: Books, { api, amqpUrl: url, queue, known: { carrier } }: Settings): Promise<Stop> {
-  const actions = actionsOn(books, "carrier", "book", "cancel");
-  const worker = createRabbitMqWorker({ service: "carrier", api, url, queue, actions, token: carrier?.token });
+async function overRabbitMq(books: Books, { api, amqpUrl: url, queue, known }: Settings): Promise<Stop> {
+  const worker = createRabbitMqWorker({ service: "carrier", api, url, queue, token: known.carrier?.token })
+    .handle(carrier.book, makes(books, "carrier"))
+    .handle(carrier.cancel, undoes(books, "carrier"));
   await worker.start();
   return () => worker.stop();
 }

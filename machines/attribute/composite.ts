@@ -5,6 +5,7 @@ import { Budget } from "./budget.js";
 import { type Attribute, type Attributes, given, type Kind, mentionsOf, type Parsed } from "./kinds.js";
 import { EACH, type Mention, NAMES } from "./mention.js";
 import { Place } from "./problem.js";
+import { writtenObject } from "./written.js";
 
 export type PartOf<A extends Attributes> = { readonly [K in keyof A]?: Parsed<A>[K] | undefined };
 
@@ -66,6 +67,7 @@ function valueLeft<T>(kind: Kind<T>, raw: Json): T | undefined {
 export function list<T>(item: Kind<T>, bounds: { min?: number; max: number }): Kind<readonly T[]> {
   return {
     name: `list of ${item.name}`,
+    written: { type: "array", items: item.written ?? {}, minItems: bounds.min ?? 0, maxItems: bounds.max },
     mentions: inEach(item),
     parse(raw, place) {
       if (!Array.isArray(raw)) return place.problem(misfit.wrongType("array"));
@@ -88,6 +90,13 @@ export function record<T>(
 ): Kind<Readonly<Record<string, T>>> {
   return {
     name: `object of ${item.name}`,
+    written: {
+      type: "object",
+      ...(key.written && { propertyNames: key.written }),
+      additionalProperties: item.written ?? {},
+      minProperties: bounds.min ?? 0,
+      maxProperties: bounds.max,
+    },
     mentions: [...(key.mentions ?? []).map((mention) => ({ ...mention, path: [NAMES] })), ...inEach(item)],
     parse(raw, place) {
       if (!isObject(raw)) return place.problem(misfit.wrongType("object"));
@@ -120,6 +129,7 @@ export function record<T>(
 export function shape<A extends Attributes>(name: string, attributes: A): Kind<Parsed<A>> {
   return {
     name,
+    written: writtenObject(attributes),
     mentions: mentionsOf(attributes),
     parse(raw, place) {
       if (!isObject(raw)) return place.problem(misfit.wrongType("object"));

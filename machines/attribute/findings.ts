@@ -1,10 +1,13 @@
 // The problems, or the warnings, of one document: the first thousand, and how many more there are. A document of 2 MiB has room for a
 // million, which take long to find and to read.
+import type { FindingCode } from "../values/finding-code.js";
 
 export interface Problem {
   /** A JSON path: `$.steps[2].next`. */
   readonly path: string;
   readonly message: string;
+  /** Of a warning. Problems have none. */
+  readonly code?: FindingCode;
 }
 
 export const MOST_LISTED = 1_000;

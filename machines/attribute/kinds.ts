@@ -25,6 +25,12 @@ export interface Kind<T> {
   parse(raw: Json, place: Place): T | undefined;
   /** What it names of the definition, from its value down. */
   readonly mentions?: readonly Mention[];
+  /** The JSON Schema of what it gives when it is evaluated, where it takes a template. Absent: any value. */
+  readonly gives?: JsonObject;
+  /** The JSON Schema of what a document may have here, for editors. Absent: anything. */
+  readonly written?: JsonObject;
+  /** What an editor says about it behind the sentence of the attribute. */
+  readonly note?: string;
   /** Null is a value of it. Elsewhere null counts as absent. */
   readonly takesNull?: true;
   /** What is left of a faulty value, so that the rest of the document can be checked beside it. Undefined: nothing. */
@@ -84,8 +90,11 @@ export type NumberSource = number | Template;
 /** The name of a variable. Expressions can write `vars["step-1"]`. */
 const NAME = new RegExp(misfit.ID_PATTERN);
 
+const NAME_SCHEMA: JsonObject = { type: "string", pattern: misfit.ID_PATTERN };
+
 export const variableName: Kind<string> = naming("variable", {
   name: "variable name",
+  written: NAME_SCHEMA,
   parse(raw, place) {
     if (typeof raw !== "string") return place.problem(misfit.wrongType("string"));
     if (!NAME.test(raw)) return place.problem(misfit.unlike(misfit.ID_PATTERN));
@@ -101,6 +110,7 @@ export const DOT_SEGMENT_RULE = 'must not be "." or "..", which no URL can name'
 /** What has an id can be addressed by it. */
 export const id: Kind<string> = {
   name: "id",
+  written: NAME_SCHEMA,
   parse(raw, place) {
     const name = variableName.parse(raw, place);
     return name !== undefined && DOT_SEGMENTS.has(name) ? place.problem(DOT_SEGMENT_RULE) : name;
@@ -122,6 +132,7 @@ const CEL_WORDS: ReadonlySet<string> = new Set(
 /** A name that expressions see at the top level, not below `vars`. */
 export const localName: Kind<string> = naming("local", {
   name: "identifier",
+  written: { type: "string", pattern: "^[A-Za-z_][A-Za-z0-9_]*$" },
   parse(raw, place) {
     const name = id.parse(raw, place);
     if (name === undefined || (/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) && !CEL_WORDS.has(name))) return name;
@@ -131,12 +142,14 @@ export const localName: Kind<string> = naming("local", {
 
 export const flag: Kind<boolean> = {
   name: "boolean",
+  written: { type: "boolean" },
   parse: (raw, place) => (typeof raw === "boolean" ? raw : place.problem(misfit.wrongType("boolean"))),
 };
 
 /** A string without templates. */
 export const plainText: Kind<string> = {
   name: "string",
+  written: { type: "string" },
   parse: (raw, place) => (typeof raw === "string" ? storable(raw, place) : place.problem(misfit.wrongType("string"))),
 };
 
@@ -147,9 +160,11 @@ export function tenantName(text: string): string {
 
 export const tenant: Kind<string> = {
   name: "string",
+  written: { type: "string" },
   parse(raw, place) {
     const read = plainText.parse(raw, place);
-    if (read !== undefined && !isUuid(read)) place.warn("no run can have this tenant: it is not a UUID");
+    if (read !== undefined && !isUuid(read))
+      place.warn("tenant_impossible", "no run can have this tenant: it is not a UUID");
     return read && tenantName(read);
   },
 };
@@ -157,12 +172,15 @@ export const tenant: Kind<string> = {
 export function oneOf<const T extends string>(...values: readonly T[]): Kind<T> {
   return {
     name: values.map((value) => `"${value}"`).join(" | "),
+    written: { type: "string", enum: values },
     parse: (raw, place) => values.find((value) => value === raw) ?? place.problem(misfit.noneOf(values)),
   };
 }
 
 export const expression: Kind<Expression> = {
   name: "CEL",
+  written: { type: "string", minLength: 1 },
+  note: "(An expression in CEL, without ${ }.)",
   parse(raw, place) {
     if (typeof raw !== "string") return place.problem("must be a CEL expression (a string)");
     if (!place.weigh(raw.length)) return undefined;
@@ -176,15 +194,30 @@ export const expression: Kind<Expression> = {
 /** A string that may contain `${ CEL }`. */
 export const text: Kind<Template> = {
   name: "template",
+  written: { type: "string" },
+  note: "(A template: text that may contain ${ CEL }.)",
   parse: (raw, place) => (typeof raw === "string" ? template(raw, place) : place.problem(misfit.wrongType("string"))),
   salvage: () => compileTemplate(""),
 };
 
+/** A value that is one whole template, as a JSON Schema. */
+const WHOLE_TEMPLATE: JsonObject = { type: "string", pattern: "^\\$\\{[\\s\\S]*\\}$" };
+
 /** Any JSON value whose strings are templates. */
-export const value: Kind<Template> = { name: "any value, templates inside", parse: template, takesNull: true };
+const TEMPLATES = "(Strings inside may contain ${ CEL }; one that is a single template keeps the type of its value.)";
+
+export const value: Kind<Template> = {
+  name: "any value, templates inside",
+  parse: template,
+  takesNull: true,
+  note: TEMPLATES,
+};
 
 export const object: Kind<Template> = {
   name: "object, templates inside",
+  gives: { type: "object" },
+  written: { anyOf: [{ type: "object" }, WHOLE_TEMPLATE] },
+  note: TEMPLATES,
   parse(raw, place) {
     if (isObject(raw) || isWholeTemplate(raw)) return template(raw, place);
     return place.problem(misfit.wrongType("object"));
@@ -194,6 +227,7 @@ export const object: Kind<Template> = {
 /** A JSON Schema, without templates. The shell checks it, because it has the validator. */
 export const schema: Kind<JsonObject> = {
   name: "JSON Schema 2020-12",
+  written: { type: "object" },
   parse(raw, place) {
     if (!isObject(raw)) return place.problem("must be an object (a JSON Schema)");
     return place.weigh(schemaWeight(raw)) ? storable(raw, place) : undefined;
@@ -203,6 +237,7 @@ export const schema: Kind<JsonObject> = {
 /** An object without templates. */
 export const dataObject: Kind<JsonObject> = {
   name: "object",
+  written: { type: "object" },
   parse: (raw, place) => (isObject(raw) ? storable(raw, place) : place.problem(misfit.wrongType("object"))),
 };
 
@@ -210,6 +245,7 @@ export const dataObject: Kind<JsonObject> = {
 export function plainNumber(bounds: NumberBounds = {}): Kind<number> {
   return {
     name: bounds.whole ? "integer" : "number",
+    written: writtenNumber(bounds),
     parse(raw, place) {
       const fault = numberFault(raw, bounds);
       return fault ? place.problem(fault) : (raw as number);
@@ -227,11 +263,22 @@ export interface NumberBounds {
 export function number(bounds: NumberBounds = {}): Kind<NumberSource> {
   return {
     name: bounds.whole ? "integer" : "number",
+    gives: { type: "number" },
+    written: { anyOf: [writtenNumber(bounds), WHOLE_TEMPLATE] },
     parse(raw, place) {
       if (isWholeTemplate(raw)) return template(raw, place);
       const fault = numberFault(raw, bounds);
       return fault ? place.problem(fault) : (raw as number);
     },
+  };
+}
+
+function writtenNumber({ min, max, whole, not }: NumberBounds): JsonObject {
+  return {
+    type: whole ? "integer" : "number",
+    ...(min !== undefined && { minimum: min }),
+    ...(max !== undefined && { maximum: max }),
+    ...(not !== undefined && { not: { const: not } }),
   };
 }
 
@@ -271,7 +318,7 @@ function* parseEach(found: readonly Unchecked[], place: Place): Slices<void> {
     const { expression } = unchecked;
     compiling(place, () => unchecked.check());
     if (place.problemCount > problems) return;
-    for (const warning of expression.warnings) place.warn(warning);
+    for (const warning of expression.warnings) place.warn("expression_doubt", warning);
     for (const name of expression.references) references.add(name);
     for (const name of expression.variables) variables.add(name);
     yield;

@@ -1,5 +1,6 @@
 // The places of a document, where parsers read and report. Validation does not stop at the first problem; findings.ts has the list.
 
+import type { FindingCode } from "../values/finding-code.js";
 import { pathElement } from "../values/json-path.js";
 import type { Slices } from "../values/slices.js";
 import { type Budget, DOCUMENT_BUDGET } from "./budget.js";
@@ -95,14 +96,17 @@ export class Place {
   warnOfName(name: string): void {
     const { scope } = this.document.names;
     if (scope && !scope.has(name))
-      this.warn(`there is no name "${name.slice(0, 64)}" in any scope${this.suggest(name, scope)}`);
+      this.warn("name_unknown", `there is no name "${name.slice(0, 64)}" in any scope${this.suggest(name, scope)}`);
   }
 
   /** Warns of a variable that no step sets. It may come with the start of a run, so it is no problem. */
   warnOfVariable(name: string): void {
     const { variables } = this.document.names;
     if (variables && !variables.has(name))
-      this.warn(`nothing in this definition sets vars.${name.slice(0, 128)}${this.suggest(name, variables)}`);
+      this.warn(
+        "variable_unset",
+        `nothing in this definition sets vars.${name.slice(0, 128)}${this.suggest(name, variables)}`,
+      );
   }
 
   /** ` (did you mean "x"?)`, or nothing. */
@@ -144,8 +148,8 @@ export class Place {
     }
   }
 
-  warn(message: string): void {
-    this.document.warnings.add(() => ({ path: this.path, message }));
+  warn(code: FindingCode, message: string): void {
+    this.document.warnings.add(() => ({ path: this.path, message, code }));
   }
 
   private report(message: string, always?: boolean): void {

@@ -85,7 +85,7 @@ export function warnAboutUnreachable(
 ): void {
   const reached = reachable(new Map(steps.map((step) => [step.plan.id, step])), entries, named);
   for (const { plan, place: at } of steps)
-    if (!reached.has(plan.id)) at.warn(`the step "${plan.id}" cannot be reached`);
+    if (!reached.has(plan.id)) at.warn("step_unreachable", `the step "${plan.id}" cannot be reached`);
 }
 
 function reachable(

@@ -115,7 +115,9 @@ class LayoutReader {
     for (const id of chain) {
       const step = this.steps.get(id);
       if (step?.plan.next !== tryCatch) continue;
-      step.place.at("next").warn("ends the catch chain: to try again, go to a step before the try_catch");
+      step.place
+        .at("next")
+        .warn("catch_returns", "ends the catch chain: to try again, go to a step before the try_catch");
     }
   }
 
@@ -205,7 +207,8 @@ class LayoutReader {
   /** A parallel leads to its own join: not to that of a parallel around it. */
   private checkFork(block: Block | undefined, { plan, place, faulty }: ReadStep): void {
     if (!plan.type.forks) return;
-    if (plan.onError !== "fail") place.at("on_error").warn("has no effect: set the on_error of its join");
+    if (plan.onError !== "fail")
+      place.at("on_error").warn("on_error_ignored", "has no effect: set the on_error of its join");
     const { next } = plan;
     if (next === undefined) return place.at("next").problem("is required: the join of the parallel");
     const found = this.steps.get(next)?.plan;

@@ -46,7 +46,7 @@ const compensation = shape("compensation", {
   inputs: optional(object, "Sees `output`; {inputs, output} if absent."),
 });
 
-const retry: Kind<RetrySource> = shape("RetryPolicy", {
+export const retry: Kind<RetrySource> = shape("RetryPolicy", {
   max_attempts: required(number({ min: -1, whole: true, not: 0 }), "Counts the first attempt; -1: unlimited."),
   initial_backoff_ms: required(number({ min: 0, max: LONGEST_WAIT_MS }), "Milliseconds before the second attempt."),
   max_backoff_ms: optional(number({ min: 0, max: LONGEST_WAIT_MS }), "60000"),
@@ -57,6 +57,7 @@ const retry: Kind<RetrySource> = shape("RetryPolicy", {
 
 const saveAs: Kind<string | false> = {
   name: "variable name | null",
+  written: { ...variableName.written, type: ["string", "null"] },
   takesNull: true,
   parse: (raw, place) => (raw === null ? false : variableName.parse(raw, place)),
 };

@@ -32,7 +32,7 @@ import { type ReadStep, readStep, type SchemaProblems, type StepOptions } from "
 /** Steps are parsed separately, with their places. */
 const anyStep = { name: "step", parse: (raw: Json) => raw };
 
-const DOCUMENT = {
+export const DOCUMENT = {
   $schema: optional(plainText, "For editors; the service does not read it."),
   id: required(id, "The workflow's identifier."),
   version: optional(plainNumber({ min: 1, max: MAX_VERSION, whole: true }), "Given at the latest when it is stored."),

@@ -5,6 +5,8 @@ export { firstItem, forEachItem } from "./each.js";
 export { equalities, type Scalar } from "./equalities.js";
 export { ExpressionError, ExpressionSyntaxError } from "./errors.js";
 export { withFuel } from "./fuel.js";
+export { type JsonType, type Outline, outlineOf, outlineOfExpression } from "./outline.js";
 export { asText, truthy } from "./result.js";
 export { compileTemplate, type Found, readTemplate, type Template } from "./template.js";
+export { constantTruth } from "./truth.js";
 export { Instant, instant, type Scope, type ScopeValue } from "./values.js";

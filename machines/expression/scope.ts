@@ -54,3 +54,18 @@ function identityScope(run: RunIdentity): Scope {
   identities.set(run, scope);
   return scope;
 }
+
+const text = { type: "string" };
+const textOrNull = { type: ["string", "null"] };
+
+/** The JSON Schema of `run`, as its members are rendered. */
+export function runSchema(): JsonObject {
+  return {
+    type: "object",
+    additionalProperties: false,
+    properties: {
+      ...{ id: text, workflow_id: text, version: { type: "integer" }, tenant_id: textOrNull, business_key: textOrNull },
+      ...{ started_at: text, dry_run: { type: "boolean" }, root_id: text },
+    },
+  };
+}

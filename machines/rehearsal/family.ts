@@ -16,7 +16,8 @@ import { formatInstant } from "../values/time.js";
 import { storedRun } from "../writes/run-row.js";
 import { MockedSaga } from "./mocked-saga.js";
 import { MockScript } from "./mocks.js";
-import type { RehearsalOptions, RehearsedEvent, WantedWorkflow } from "./rehearsed.js";
+import type { RehearsedEvent, WantedWorkflow } from "./rehearsed.js";
+import type { RehearsalOptions } from "./request.js";
 import { type RehearsalHost, RehearsedRun } from "./run.js";
 
 /** Thrown during a decision, before anything has changed. It never leaves `Rehearsal.move`. */

@@ -11,7 +11,7 @@ import type { RunIdentity } from "../state/identity.js";
 import { newRun } from "../state/record.js";
 import { givenCode } from "../values/error-code.js";
 import type { Json } from "../values/json.js";
-import type { Mock } from "./mocks.js";
+import type { Mock } from "./mock.js";
 
 interface End {
   readonly state: ChildState;

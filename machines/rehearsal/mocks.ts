@@ -5,24 +5,7 @@ import type { Program } from "../chart/program.js";
 import type { MockRules } from "../steps/step.js";
 import { isObject, type Json, measure } from "../values/json.js";
 import * as misfit from "../values/misfit.js";
-
-export interface MockError {
-  /** `timeout`: no answer comes. */
-  readonly code: string;
-  readonly message?: string;
-  /** Default: true. */
-  readonly retryable?: boolean;
-  /** Default: false. */
-  readonly outcome_unknown?: boolean;
-}
-
-export type Mock = { readonly output: Json } | { readonly error: MockError };
-
-/**
- * Mocks by step id; `<step>~undo` for the compensation of a step, `<workflow>/<step>` for a step of another workflow. The nth attempt
- * uses the nth mock; the last mock serves all further attempts.
- */
-export type Mocks = Readonly<Record<string, readonly Mock[]>>;
+import type { Mock, Mocks } from "./mock.js";
 
 const UNDO = "~undo";
 const MAX_MOCKS = 10_000;

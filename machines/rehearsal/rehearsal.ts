@@ -6,7 +6,8 @@ import { isReady, wakeAt } from "../state/context.js";
 import type { Wait } from "../state/wait.js";
 import { Family, MissingWorkflow } from "./family.js";
 import { awaitedAnswer, Outside } from "./outside.js";
-import type { Move, RehearsalOptions, Rehearsed, WantedWorkflow } from "./rehearsed.js";
+import type { Move, Rehearsed, WantedWorkflow } from "./rehearsed.js";
+import type { RehearsalOptions } from "./request.js";
 import type { RehearsedRun } from "./run.js";
 
 const MAX_MOVES = 10_000;

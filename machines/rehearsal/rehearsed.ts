@@ -1,29 +1,8 @@
-// The request and the result of a rehearsal.
+// The result of a rehearsal, and of a move of it: types alone, which users of the package for tests get without the machine.
 
-import type { ActionFact } from "../messages/fact.js";
-import type { Rule } from "../rule/document.js";
-import type { CheckOptions } from "../schema/schemas.js";
 import type { StepError } from "../state/entry.js";
 import type { RunState } from "../state/lifecycle.js";
 import type { Json, JsonObject } from "../values/json.js";
-import type { RunLimits } from "../values/limits.js";
-import type { Mocks } from "./mocks.js";
-
-export interface RehearsalOptions {
-  readonly inputs?: JsonObject;
-  readonly mocks?: Mocks;
-  readonly entrypoint?: string;
-  readonly tenantId?: string;
-  readonly dryRun?: boolean;
-  readonly features?: Readonly<Record<string, boolean>>;
-  /** The start of its clock, in epoch milliseconds. */
-  readonly startAt: number;
-  /** A registration. An action without one counts as registered without schemas. */
-  action?(service: string, name: string, version?: number): ActionFact | undefined;
-  rule?(ruleId: string): Rule | undefined;
-  conforms?(schema: JsonObject, value: Json, options?: CheckOptions): readonly string[];
-  readonly limits?: RunLimits;
-}
 
 /** The result, with the names of the API. */
 export interface Rehearsed {

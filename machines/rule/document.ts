@@ -16,6 +16,7 @@ import {
   tenant,
 } from "../attribute/kinds.js";
 import { Place } from "../attribute/problem.js";
+import { writtenObject } from "../attribute/written.js";
 import type { Expression } from "../expression/index.js";
 import { isObject, type JsonObject, measure } from "../values/json.js";
 import { MAX_VERSION } from "../values/limits.js";
@@ -79,6 +80,9 @@ const DOCUMENT = {
   created_by: optional(plainText, "Set by the service."),
 };
 
+/** The JSON Schema of a rule document, for editors. */
+export const writtenRule = (): JsonObject => writtenObject(DOCUMENT);
+
 export interface RuleOptions {
   readonly version?: number;
   /** It was weighed when it was posted. */
@@ -121,5 +125,5 @@ function readRule(document: unknown, place: Place, version?: number): Rule | und
 function warnAboutCovered(rows: readonly RuleRow[], place: Place): void {
   const always = rows.findIndex(({ when }) => when.source.trim() === "true");
   if (always >= 0 && always < rows.length - 1)
-    place.at(always).warn("always matches: the rows below it are never tried");
+    place.at(always).warn("rule_row_never", "always matches: the rows below it are never tried");
 }

@@ -1,12 +1,26 @@
 // `action`: one piece of work for a worker, dispatched as often as its retry policy allows. This file evaluates the call;
 // decide/answers.ts decides on its attempts.
 import { naming, number, object, optional, required, text } from "../attribute/kinds.js";
-import { ExpressionError, type Scope, type Template } from "../expression/index.js";
+import { compileTemplate, ExpressionError, type Scope, type Template } from "../expression/index.js";
 import { MAX_VERSION } from "../values/limits.js";
-import { completeRetry, type RetryPolicy } from "../values/retry.js";
+import { completeRetry, ENGINE_RETRY, type RetryPolicy } from "../values/retry.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { stepConcurrency, stepSlot } from "./concurrency.js";
-import { durationOf, type Failure, failed, numberOf, objectOf, type RetrySource, stepType, textOf } from "./step.js";
+import { constantText } from "./named.js";
+import type { Known } from "./step.js";
+import {
+  type Doubt,
+  durationOf,
+  type Failure,
+  failed,
+  millis,
+  numberOf,
+  objectOf,
+  type RetrySource,
+  type StepPlan,
+  stepType,
+  textOf,
+} from "./step.js";
 import { written } from "./words.js";
 
 /** The time of an attempt if neither the step nor the registration gives one. */
@@ -44,6 +58,28 @@ export const action = stepType({
     const parsed = parseActionName(String(action.render({})));
     if (!parsed) place.at("action").problem(ACTION_NAME_RULE);
     else if ((parsed.version ?? 1) > MAX_VERSION) place.at("action").problem(`its version is at most ${MAX_VERSION}`);
+  },
+  outputSchema: ({ action }, known) => knownAction(action, known)?.outputSchema,
+  fits({ action, inputs }, known) {
+    const schema = knownAction(action, known)?.inputSchema;
+    const by = `the input schema of the action ${constantText(action)}`;
+    return schema ? [{ at: ["inputs"], given: inputs ?? NO_INPUTS, schema, by }] : [];
+  },
+  times: ({ timeout_ms, queue_timeout_ms, heartbeat_timeout_ms }) => ({
+    ...(timeout_ms !== undefined && { timeout_ms: millis(timeout_ms) }),
+    ...(queue_timeout_ms !== undefined && { queue_timeout_ms: millis(queue_timeout_ms) }),
+    ...(heartbeat_timeout_ms !== undefined && { heartbeat_timeout_ms: millis(heartbeat_timeout_ms) }),
+  }),
+  doubts({ action, timeout_ms, heartbeat_timeout_ms: beat }, { plan, known }) {
+    const attempt = timeout_ms === undefined ? knownAction(action, known)?.defaultTimeoutMs : timeout_ms;
+    const doubts: Doubt[] = cappedBackoff(plan);
+    if (typeof beat === "number" && typeof attempt === "number" && beat >= attempt)
+      doubts.push({
+        code: "heartbeat_never",
+        at: ["heartbeat_timeout_ms"],
+        message: `${beat} ms are not shorter than the ${attempt} ms of the attempt`,
+      });
+    return doubts;
   },
   enter({ attributes, scope, facts, run, plan }) {
     const name = textOf(attributes.action, scope, "action");
@@ -88,6 +124,22 @@ export const action = stepType({
     }
   },
 });
+
+/** What a step without inputs gives. */
+export const NO_INPUTS = compileTemplate({});
+
+function knownAction(action: Template, known: Known) {
+  const parsed = parseActionName(constantText(action) ?? "");
+  return parsed && known.action?.(parsed.service, parsed.name, parsed.version);
+}
+
+/** Of a retry policy. */
+export function cappedBackoff({ retry }: StepPlan): Doubt[] {
+  const { initial_backoff_ms: initial, max_backoff_ms: max = ENGINE_RETRY.max_backoff_ms } = retry ?? {};
+  if (typeof initial !== "number" || typeof max !== "number" || initial <= max) return [];
+  const message = `the first backoff is cut to ${max} ms, the longest that the policy allows`;
+  return [{ code: "backoff_capped", at: ["retry", "initial_backoff_ms"], message }];
+}
 
 export const ACTION_NAME_RULE = 'must be "service.name" or "service.name@version"';
 

@@ -1,7 +1,7 @@
 // `collect_input`: asks a person to fill in a form, described by a JSON Schema.
 import { required, schema } from "../attribute/kinds.js";
 import { stepType } from "./step.js";
-import { asked, checkDue, due, openTask } from "./user_task.js";
+import { asked, checkDue, due, dueFacts, openTask } from "./user_task.js";
 import { nextOrTimeout, timeoutEdges } from "./wait_for_signal.js";
 
 export const collectInput = stepType({
@@ -19,6 +19,11 @@ export const collectInput = stepType({
   edges: (attributes) => timeoutEdges(attributes, "a submit"),
   nextWhen: (attributes) => nextOrTimeout(attributes, "the form is submitted"),
   check: (attributes, place) => checkDue(attributes, place),
+  codes: () => ["timeout"],
+  times: (attributes) => dueFacts.times(attributes),
+  waitsForGood: (attributes) => dueFacts.waitsForGood(attributes),
+  doubts: (attributes) => dueFacts.doubts(attributes),
+  outputSchema: ({ form_schema, on_timeout }) => (on_timeout === "fail" ? form_schema : undefined),
   task: {
     problems: () => [],
     outcome: (_, result) => ({ kind: "done", output: result }),

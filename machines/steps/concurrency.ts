@@ -39,6 +39,7 @@ const ofRun = shape("concurrency", {
 
 export const runConcurrency: Kind<RunConcurrency> = {
   name: ofRun.name,
+  written: ofRun.written,
   parse(raw, place) {
     const read = ofRun.parse(raw, place);
     return read && { key: read.key, limit: read.limit, onLimit: read.on_limit };

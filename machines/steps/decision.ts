@@ -1,10 +1,11 @@
 // `decision`: takes the branch that a value names: the value of an expression, or a member of a rule's output.
 import { defaulted, expression, naming, object, optional, required, text } from "../attribute/kinds.js";
-import type { Scope } from "../expression/index.js";
+import { asText, type Scope } from "../expression/index.js";
 import { evaluateRule, type RuleResult } from "../rule/evaluate.js";
 import { beginningOf, type Json, type JsonObject } from "../values/json.js";
 import { branches, namedEdges, takeBranch, unlessDefault } from "./branch.js";
-import { failed, type Note, objectOf, stepType, textOf } from "./step.js";
+import { constantText } from "./named.js";
+import { type Doubt, failed, type Note, objectOf, stepType, textOf } from "./step.js";
 import { excerpt, written } from "./words.js";
 
 export const decision = stepType({
@@ -23,6 +24,27 @@ export const decision = stepType({
       branches,
       expression ? excerpt(expression.source) : `the output of the rule ${rule_id ? written(rule_id) : ""}`,
     ),
+  doubts({ rule_id, output_key, branches }, { plan, known }) {
+    const [ruleId, key] = [constantText(rule_id), constantText(output_key)];
+    const rule = ruleId === undefined ? undefined : known.rule?.(ruleId);
+    if (!rule?.rows || key === undefined) return [];
+    const outputs = [...rule.rows.map(({ then }) => then), ...(rule.defaultOutput ? [rule.defaultOutput] : [])];
+    const named = outputs.map((output) => (Object.hasOwn(output, key) ? asText(output[key] ?? null) : undefined));
+    const missing = named.find((name) => name === undefined || !Object.hasOwn(branches, name));
+    const doubts: Doubt[] = Object.keys(branches)
+      .filter((name) => name !== "default" && !named.includes(name))
+      .map((name) => ({
+        code: "rule_branch_never",
+        at: ["branches", name],
+        message: `no row of the rule ${ruleId} names this branch`,
+      }));
+    const falls = named.some((name) => name === undefined || !Object.hasOwn(branches, name));
+    if (!falls || Object.hasOwn(branches, "default") || plan.next !== undefined) return doubts;
+    const what =
+      missing === undefined ? `has no member ${JSON.stringify(key)}` : `names the branch ${JSON.stringify(missing)}`;
+    const message = `an output of the rule ${ruleId} ${what}, and there is neither such a branch nor a default`;
+    return [...doubts, { code: "rule_branch_missing", at: ["branches"], message }];
+  },
   nextWhen: ({ branches }) => unlessDefault(branches),
   check({ expression, rule_id, rule_inputs }, place) {
     if ((expression === undefined) === (rule_id === undefined)) place.problem("needs either expression or rule_id");

@@ -5,6 +5,8 @@ import { ExpressionError } from "../expression/index.js";
 import type { Facts } from "../messages/fact.js";
 import { commandOwed } from "../messages/owed.js";
 import { parseRunId, type RunId } from "../values/ids.js";
+import { NO_INPUTS } from "./action.js";
+import { constantText } from "./named.js";
 import { failed, objectOf, type StepOutcome, stepType, textOf } from "./step.js";
 import { signalNameProblem } from "./wait_for_signal.js";
 
@@ -24,6 +26,18 @@ export const emitSignal = stepType({
   errors: "`not_found`",
   meetsOthers: () => true,
   dryRunSkips: () => true,
+  outputSchema: () => ({ type: "object", required: ["signal_id"], properties: { signal_id: { type: "string" } } }),
+  fits({ signal_name, payload }, known) {
+    const name = constantText(signal_name);
+    const schema = name === undefined ? undefined : known.signal?.(name);
+    const by = `the payload of the signal ${name}`;
+    return schema ? [{ at: ["payload"], given: payload ?? NO_INPUTS, schema, by, code: "signal_payload" }] : [];
+  },
+  doubts({ signal_name }) {
+    const name = constantText(signal_name);
+    const problem = name === undefined ? undefined : nameProblem(name);
+    return problem === undefined ? [] : [{ code: "signal_name", at: ["signal_name"], message: problem }];
+  },
   enter({ attributes, scope, facts, run, plan, entry }): StepOutcome {
     const name = textOf(attributes.signal_name, scope, "signal_name");
     const problem = nameProblem(name);

@@ -2,6 +2,7 @@
 
 import { optional, text, value } from "../attribute/kinds.js";
 import { givenCode } from "../values/error-code.js";
+import { codesOf } from "./named.js";
 import { type Failure, stepType, textOf } from "./step.js";
 import { written } from "./words.js";
 
@@ -20,6 +21,7 @@ export const error = stepType({
   last: true,
   alwaysFails: true,
   chartText: ({ code }) => (code ? `Raises ${written(code)}.` : "Raises the error that was caught last."),
+  codes: ({ code }) => (code ? codesOf(code) : undefined),
   nextWhen: () => null,
   enter({ attributes: { code, message, details }, scope, caught }) {
     if (!code && caught) return { kind: "failed", error: caught };

@@ -16,6 +16,8 @@ export interface StepFacts {
   readonly alwaysFails?: true;
   /** It waits for an answer from outside, which a mock can give. */
   readonly isMocked?: true;
+  /** Its answer from outside cannot be an error; it can fail to come in time. */
+  readonly onlyTimesOut?: true;
   /** The member of a task's result that two buttons give. */
   readonly decides?: string;
 }
@@ -35,6 +37,7 @@ function factsOf({ name, summary, mentions, block, variables, forks, alwaysFails
     ...(forks && { forks }),
     ...(alwaysFails && { alwaysFails }),
     ...(mock && { isMocked: true }),
+    ...(mock?.failures === "timeout" && { onlyTimesOut: true }),
     ...(task?.granted !== undefined && { decides: task.granted }),
   };
 }

@@ -11,6 +11,8 @@ export const filter = stepType({
     condition: required(expression, "Keeps an item when truthy; sees `item` and `index`."),
   },
   output: "the items kept, in their order",
+  outputSchema: () => ({ type: "array" }),
+  fits: ({ items }) => [{ at: ["items"], given: items, schema: { type: "array" }, by: "the list" }],
   enter({ attributes: { items, condition }, scope }) {
     const all = listOf(items, scope, "items");
     const kept = forEachItem(all, scope, condition, (round) => condition.test(round));

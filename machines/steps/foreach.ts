@@ -26,6 +26,8 @@ export const foreach = stepType({
     starts: ["body"],
     locals: ({ item_var: item = "item", index_var: index = "index" }) => ({ item, index }),
   },
+  outputSchema: () => ({ type: "array" }),
+  fits: ({ items }) => [{ at: ["items"], given: items, schema: { type: "array" }, by: "the list" }],
   nextWhen: () => "every item is done",
   check({ item_var, index_var }, place) {
     // A default may be spelled out.

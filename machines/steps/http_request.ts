@@ -18,9 +18,9 @@ import { asText, ExpressionError } from "../expression/index.js";
 import { type Json, type JsonObject, measure } from "../values/json.js";
 import { completeRetry } from "../values/retry.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
-import { resolveRetry } from "./action.js";
+import { cappedBackoff, resolveRetry } from "./action.js";
 import { headers, headersOf, url, urlOf } from "./http.js";
-import { durationOf, failed, isNull, objectOf, stepType, textOf } from "./step.js";
+import { durationOf, failed, isNull, millis, objectOf, stepType, textOf } from "./step.js";
 
 /** The longest attempt: a request holds one of the node's slots until it is answered. */
 const LONGEST_ATTEMPT_MS = 600_000;
@@ -29,6 +29,12 @@ const BODILESS: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 
 const expectedStatus: Kind<number | string> = {
   name: "status | class",
+  written: {
+    anyOf: [
+      { type: "integer", minimum: 200, maximum: 599 },
+      { type: "string", pattern: "^[2-5]xx$" },
+    ],
+  },
   parse(raw, place) {
     if (typeof raw === "string" && /^[2-5]xx$/.test(raw)) return raw;
     if (typeof raw === "number" && Number.isInteger(raw) && raw >= 200 && raw <= 599) return raw;
@@ -63,6 +69,14 @@ export const httpRequest = stepType({
     failures: "any",
     answer: (given) => ({ status: 200, headers: {}, body: null, ...(given as JsonObject) }),
   },
+  outputSchema: () => ({
+    type: "object",
+    required: ["status", "headers", "body"],
+    properties: { status: { type: "integer" }, headers: { type: "object" }, body: {} },
+    additionalProperties: false,
+  }),
+  times: ({ timeout_ms }) => ({ timeout_ms: millis(timeout_ms) }),
+  doubts: (_, { plan }) => cappedBackoff(plan),
   dryRunSkips: () => true,
   check({ method, body, timeout_ms: timeout }, place) {
     if (body && !isNull(body) && BODILESS.has(method)) place.at("body").problem(`a ${method} has no body`);

@@ -42,6 +42,13 @@ export const join = stepType({
   check({ mode, count }, place) {
     if ((mode === "count") !== (count !== undefined)) place.problem("count goes with mode count, and only with it");
   },
+  outputSchema: () => ({ type: "object" }),
+  wants({ mode, count, on }, branches) {
+    const of = on ?? branches;
+    if (mode === "all_settled" || (mode === "count" && typeof count !== "number")) return undefined;
+    const many = mode === "any" ? 1 : mode === "count" ? Number(count) : new Set(of).size;
+    return { of: [...new Set(of)], many, at: mode === "count" ? "count" : "mode" };
+  },
   nextWhen: ({ mode, count }) =>
     count === undefined ? MET[mode] : `${typeof count === "number" ? count : written(count)} branches have succeeded`,
   enter(entered): StepOutcome {

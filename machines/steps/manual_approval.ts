@@ -4,7 +4,7 @@ import { oneOf, optional, schema } from "../attribute/kinds.js";
 import type { JsonObject } from "../values/json.js";
 import { branch, branchEdges } from "./branch.js";
 import { type Failure, stepType, type TaskRules } from "./step.js";
-import { asked, checkDue, due, openTask } from "./user_task.js";
+import { asked, checkDue, due, dueFacts, openTask } from "./user_task.js";
 import { nextOrTimeout, timeoutEdges } from "./wait_for_signal.js";
 
 const attributes = {
@@ -41,10 +41,19 @@ export const manualApproval = stepType({
   output: "the result, with `submitted_by` if it was given; null after a timeout with `continue` or a step",
   errors: "`approval_rejected`, `timeout`",
   pauses: true,
-  mock: { output: "object", failures: "timeout", answer: (given = { approved: true }) => given },
+  mock: {
+    output: "object",
+    failures: "timeout",
+    answer: (given = { approved: true }) => given,
+    refusals: { approval_rejected: { approved: false } },
+  },
   edges: (attributes) => [...branchEdges(attributes.branches, (key) => key), ...timeoutEdges(attributes, "an answer")],
   nextWhen: (attributes) => nextOrTimeout(attributes, attributes.branches?.approved ? null : "approved"),
   check: (attributes, place) => checkDue(attributes, place),
+  codes: () => ["approval_rejected", "timeout"],
+  times: (attributes) => dueFacts.times(attributes),
+  waitsForGood: (attributes) => dueFacts.waitsForGood(attributes),
+  doubts: (attributes) => dueFacts.doubts(attributes),
   task,
   enter(entered) {
     const opened = openTask(entered, entered.attributes.form_schema);

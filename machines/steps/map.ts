@@ -12,6 +12,8 @@ export const map = stepType({
     template: optional(value, "The value, as a document with templates inside; sees `item` and `index`."),
   },
   output: "the values, in the order of the items",
+  outputSchema: () => ({ type: "array" }),
+  fits: ({ items }) => [{ at: ["items"], given: items, schema: { type: "array" }, by: "the list" }],
   check({ expression, template }, place) {
     if ((expression === undefined) === (template === undefined) && !isNull(template))
       place.problem("needs either expression or template");

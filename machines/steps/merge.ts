@@ -15,6 +15,9 @@ export const merge = stepType({
     strategy: defaulted(oneOf("shallow", "deep"), "shallow", "`deep` also merges objects of the same name."),
   },
   output: "the merged object",
+  outputSchema: () => ({ type: "object" }),
+  fits: ({ sources }) =>
+    sources.map((given, index) => ({ at: ["sources", index], given, schema: { type: "object" }, by: "a source" })),
   enter({ attributes: { sources, strategy }, scope }) {
     const objects = sources.map((source, index) => objectAt(index, source.evaluate(scope)));
     return { kind: "done", output: strategy === "deep" ? deep(objects) : shallow(objects) };

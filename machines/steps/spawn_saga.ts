@@ -7,7 +7,7 @@ import { startupSource } from "../state/identity.js";
 import { asRunId } from "../values/ids.js";
 import { isLongerThan } from "../values/text.js";
 import { failed, stepType, textOf } from "./step.js";
-import { SAGA_ATTRIBUTES, sagaCall } from "./sub_saga.js";
+import { callDoubts, callFits, SAGA_ATTRIBUTES, sagaCall } from "./sub_saga.js";
 import { written } from "./words.js";
 
 export const spawnSaga = stepType({
@@ -20,6 +20,9 @@ export const spawnSaga = stepType({
   output: "{run_id}",
   errors: "`not_found`, `schema_mismatch`",
   chartText: ({ workflow_id }) => `Starts the workflow ${written(workflow_id)}.`,
+  outputSchema: () => ({ type: "object", required: ["run_id"], properties: { run_id: { type: "string" } } }),
+  fits: (attributes, known) => callFits(attributes, known),
+  doubts: (attributes, { known }) => callDoubts(attributes, known),
   enter(entered) {
     const { attributes, scope, facts, run, entry, plan } = entered;
     const called = sagaCall(entered);

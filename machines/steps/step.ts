@@ -5,8 +5,9 @@ import { type Attributes, mentionsOf, type NumberSource, type Parsed } from "../
 import { type Mention, namesAt } from "../attribute/mention.js";
 import type { Place } from "../attribute/problem.js";
 import { type Expression, ExpressionError, type Scope, type Template } from "../expression/index.js";
-import type { Facts, Need, WorkflowFact } from "../messages/fact.js";
+import type { ActionFact, Facts, Need, WorkflowFact } from "../messages/fact.js";
 import type { Owed } from "../messages/owed.js";
+import type { Rule } from "../rule/document.js";
 import type { ActionCall } from "../state/call.js";
 import type { StepError } from "../state/entry.js";
 import type { Frame } from "../state/frame.js";
@@ -15,9 +16,11 @@ import type { RunIdentity } from "../state/identity.js";
 import type { SlotRequest } from "../state/slot.js";
 import type { Wait } from "../state/wait.js";
 import type { StepErrorCode } from "../values/error-code.js";
+import type { FindingCode } from "../values/finding-code.js";
 import { isObject, type Json, type JsonObject } from "../values/json.js";
 import type { RetryPolicy } from "../values/retry.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
+import type { RunConcurrency } from "./concurrency.js";
 
 /** A labelled way out of a step, beside `next` and `on_error`. */
 export interface Edge {
@@ -96,9 +99,79 @@ export interface StepDeclaration<A extends Attributes = Attributes> {
   dryRunSkips?(attributes: Parsed<A>): boolean;
   /** Rules between attributes. Problems are reported at the step. */
   check?(attributes: Parsed<A>, place: Place): void;
+  /** The JSON Schema that its output conforms to, as far as it is known before a run. Undefined: any value. */
+  outputSchema?(attributes: Parsed<A>, known: Known): JsonObject | undefined;
+  /** What its expressions and templates must give, beyond what their kinds say. */
+  fits?(attributes: Parsed<A>, known: Known): readonly Fit[];
+  /** The codes of its errors besides those that any step can fail with, if all are known. Absent: none, if `errors` is absent, too. */
+  codes?(attributes: Parsed<A>): readonly string[] | undefined;
+  /** The attributes that limit its own time, or are its time, with the milliseconds that are not computed. */
+  times?(attributes: Parsed<A>): Readonly<Record<string, number | undefined>>;
+  /** Whether it may wait for good: for something from outside, without a time limit. */
+  waitsForGood?(attributes: Parsed<A>): boolean;
+  /** Of the branches of its parallel, those that decide, and how many of them must succeed. Undefined: any number, or it is computed. */
+  wants?(
+    attributes: Parsed<A>,
+    branches: readonly string[],
+  ): { readonly of: readonly string[]; readonly many: number; readonly at: string } | undefined;
+  /** Whatever else a reviewer would say about it. */
+  doubts?(attributes: Parsed<A>, reviewed: Reviewed): readonly Doubt[];
   enter(entered: Entered<A>): StepOutcome;
   /** The rules of the user task that a step opens. */
   readonly task?: TaskRules<A>;
+}
+
+/** An expression or a template, and the JSON Schema that its value must conform to. */
+export interface Fit {
+  /** Its path in the attributes. */
+  readonly at: readonly (string | number)[];
+  readonly given: Template | Expression;
+  readonly schema: JsonObject;
+  /** What asks for it, for the message: `the action shop.reserve`. */
+  readonly by: string;
+  /** Absent: `template_misfit`. */
+  readonly code?: FindingCode;
+}
+
+/** A registration, as far as a review asks for it. */
+export type KnownAction = Pick<ActionFact, "compensable"> &
+  Partial<Pick<ActionFact, "inputSchema" | "outputSchema" | "defaultTimeoutMs">> & { readonly deprecated?: boolean };
+
+export interface KnownWorkflow {
+  readonly workflowId: string;
+  readonly inputSchema?: JsonObject;
+  readonly steps: ReadonlyMap<string, StepPlan>;
+  readonly entrypoints: Readonly<Record<string, string>>;
+  /** How many of its runs go on at once for a key. */
+  readonly concurrency?: RunConcurrency;
+}
+
+/** What is known outside a definition while it is reviewed. A run asks the facts of its own moment, which may differ. Each member that is absent means: nothing is known of these things, so nothing is said about them. */
+export interface Known {
+  /** A registration; without a version its latest one. Undefined: there is none. */
+  readonly action?: (service: string, name: string, version?: number) => KnownAction | undefined;
+  /** The names of all registered actions, for suggestions. */
+  readonly actions?: () => Iterable<string>;
+  /** A published rule. */
+  readonly rule?: (ruleId: string) => Partial<Pick<Rule, "rows" | "defaultOutput">> | undefined;
+  /** A published workflow; without a version its latest one. */
+  readonly workflow?: (workflowId: string, version?: number) => KnownWorkflow | undefined;
+  /** The JSON Schema of a signal's payload. Undefined: any payload. */
+  readonly signal?: (name: string) => JsonObject | undefined;
+}
+
+/** A step under review. */
+export interface Reviewed {
+  readonly plan: StepPlan;
+  readonly workflow: KnownWorkflow;
+  readonly known: Known;
+}
+
+export interface Doubt {
+  readonly code: FindingCode;
+  /** The path in the attributes that it is about. Empty: the step itself. */
+  readonly at: readonly (string | number)[];
+  readonly message: string;
 }
 
 export interface StepType extends StepDeclaration {
@@ -147,6 +220,10 @@ export interface MockRules {
   readonly failures: "any" | "timeout";
   /** The answer, made of the output that the mock gives. Absent: that output, or an empty object. */
   answer?(given: Json | undefined): Json;
+  /** The reverse: what a mock gives, made of the output of the step. Absent: that output. */
+  given?(output: Json): Json;
+  /** The outputs of mocks that make the step fail, by the code of its error. */
+  readonly refusals?: Readonly<Record<string, Json>>;
 }
 
 /** The checks of a user task's result beyond its form schema, and its outcome. */
@@ -319,6 +396,10 @@ export const tooLarge = (outputs: string): StepOutcome =>
 export function stepType<A extends Attributes>(declared: StepDeclaration<A>): StepType {
   return { ...(declared as unknown as StepDeclaration), mentions: mentionsOf(declared.attributes) };
 }
+
+/** The milliseconds of a time that is not computed. */
+export const millis = (source: NumberSource | undefined): number | undefined =>
+  typeof source === "number" ? source : undefined;
 
 /** Written as null. Beside the other form of a step it says nothing. */
 export const isNull = (template: Template | undefined): boolean =>

@@ -1,6 +1,6 @@
 // `sub_saga`: runs another workflow as a child and waits for its end. `spawn_saga` starts one and does not wait.
 
-import { naming, number, object, optional, required, text } from "../attribute/kinds.js";
+import { naming, number, object, optional, type Parsed, required, text } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
 import type { Facts } from "../messages/fact.js";
 import type { Group } from "../state/group.js";
@@ -8,12 +8,17 @@ import { startupSource } from "../state/identity.js";
 import type { Json, JsonObject } from "../values/json.js";
 import { backoffMs, mayRetry } from "../values/retry.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
-import { resolveRetry } from "./action.js";
+import { cappedBackoff, NO_INPUTS, resolveRetry } from "./action.js";
+import { constantText } from "./named.js";
+import type { Known } from "./step.js";
 import {
+  type Doubt,
   durationOf,
   type Entered,
   type Failure,
+  type Fit,
   failed,
+  millis,
   numberOf,
   objectOf,
   type SagaCall,
@@ -55,6 +60,20 @@ export const subSaga = stepType({
   mock: { output: "any", failures: "any" },
   chartText: ({ workflow_id }) => `Runs the workflow ${written(workflow_id)}.`,
   nextWhen: () => "the child run has succeeded",
+  times: ({ timeout_ms }) => (timeout_ms === undefined ? {} : { timeout_ms: millis(timeout_ms) }),
+  fits: (attributes, known) => callFits(attributes, known),
+  doubts(attributes, { plan, workflow, known }) {
+    const doubts = [...cappedBackoff(plan), ...callDoubts(attributes, known)];
+    const { concurrency, workflowId } = workflow;
+    if (constantText(attributes.workflow_id) !== workflowId) return doubts;
+    if (concurrency?.onLimit === "queue" && concurrency.limit === 1 && concurrency.key.constant)
+      doubts.push({
+        code: "saga_waits_for_itself",
+        at: ["workflow_id"],
+        message: "the child waits for the slot of its own workflow that this run has",
+      });
+    return doubts;
+  },
   enter(entered) {
     const { group, attributes, scope, facts } = entered;
     if (group && group.running > 0) return { kind: "await_children" };
@@ -67,6 +86,36 @@ export const subSaga = stepType({
     return { kind: "start_sub_saga", child, ...due };
   },
 });
+
+type Call = Parsed<typeof SAGA_ATTRIBUTES>;
+
+function knownWorkflow({ workflow_id, version }: Call, known: Known) {
+  const name = constantText(workflow_id);
+  if (name === undefined || !known.workflow || (version !== undefined && typeof version !== "number")) return undefined;
+  return { name, found: known.workflow(name, version) };
+}
+
+/** The inputs of a run of another workflow, and its input schema. */
+export function callFits(attributes: Call, known: Known): readonly Fit[] {
+  const { name, found } = knownWorkflow(attributes, known) ?? {};
+  if (!found?.inputSchema) return [];
+  const given = attributes.inputs ?? NO_INPUTS;
+  return [{ at: ["inputs"], given, schema: found.inputSchema, by: `the input schema of the workflow ${name}` }];
+}
+
+/** The workflow that it names exists, and has the entrypoint. */
+export function callDoubts(attributes: Call, known: Known): Doubt[] {
+  const { name, found } = knownWorkflow(attributes, known) ?? {};
+  if (name === undefined) return [];
+  if (!found)
+    return [
+      { code: "workflow_unknown", at: ["workflow_id"], message: `the workflow ${name.slice(0, 128)} is not published` },
+    ];
+  const entrypoint = constantText(attributes.entrypoint);
+  if (!entrypoint || entrypoint === "default" || Object.hasOwn(found.entrypoints, entrypoint)) return [];
+  const message = `the workflow ${name} has no entrypoint ${entrypoint.slice(0, 128)}`;
+  return [{ code: "entrypoint_unknown", at: ["entrypoint"], message }];
+}
 
 /** The run that a `sub_saga` or `spawn_saga` starts, or the outcome without one. */
 export function sagaCall(

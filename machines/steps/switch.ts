@@ -1,6 +1,7 @@
 // `switch`: takes the first case that holds, or the branch that a value names.
 import { list, shape } from "../attribute/composite.js";
 import { expression, optional, required, stepId } from "../attribute/kinds.js";
+import { constantTruth } from "../expression/index.js";
 import { MAX_BRANCHES } from "../values/limits.js";
 import { branches, namedEdges, takeBranch, unlessDefault } from "./branch.js";
 import { type Edge, failed, stepType } from "./step.js";
@@ -29,6 +30,16 @@ export const switchStep = stepType({
     if ((expression === undefined) !== (branches === undefined)) place.problem("needs both expression and branches");
     if (otherwise !== undefined && cases === undefined)
       place.at("default").problem("goes with cases; use branches.default");
+  },
+  codes: () => ["no_branch_matched"],
+  doubts({ cases = [] }) {
+    return cases.flatMap(({ when }, index) => {
+      const truth = constantTruth(when);
+      if (truth === undefined) return [];
+      const isLast = index === cases.length - 1;
+      const message = truth ? `always holds${isLast ? "" : ": the cases below it are never taken"}` : "never holds";
+      return [{ code: "condition_constant" as const, at: ["cases", index, "when"], message }];
+    });
   },
   edges({ cases = [], default: otherwise, expression, branches }) {
     const edges: Edge[] = cases.map(({ when, next }, index) => ({

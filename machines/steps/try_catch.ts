@@ -13,11 +13,12 @@ import {
   variableName,
 } from "../attribute/kinds.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
-import { durationOf, stepType } from "./step.js";
+import { durationOf, millis, stepType } from "./step.js";
 import { excerpt } from "./words.js";
 
 const pattern: Kind<string> = {
   name: "error code, may end in *",
+  written: { type: "string", pattern: "^[^*]{0,256}\\*?$", minLength: 1 },
   parse(raw, place) {
     if (typeof raw !== "string" || !/^[^*]{0,256}\*?$/.test(raw) || raw === "")
       return place.problem("must be an error code; a * is allowed at its end only");
@@ -49,6 +50,7 @@ export const tryCatch = stepType({
   variables: "caught",
   block: { kind: "try", starts: ["try"] },
   catches: ({ errors, error_var: variable }) => ({ errors, variable }),
+  times: ({ timeout_ms }) => (timeout_ms === undefined ? {} : { timeout_ms: millis(timeout_ms) }),
   nextWhen: () => "the try, or its catch, is done",
   enter({ attributes, scope, facts }) {
     const { timeout_ms, rollback, error_var: removes } = attributes;

@@ -18,7 +18,8 @@ import { awaitedSignal, type Wait } from "../state/wait.js";
 import type { JsonObject } from "../values/json.js";
 import { isLongerThan } from "../values/text.js";
 import { LONGEST_WAIT_MS, parseInstant, YEAR_1_S } from "../values/time.js";
-import { durationOf, type Entered, type StepOutcome, textOf } from "./step.js";
+import { durationOf, type Entered, millis, type StepOutcome, textOf } from "./step.js";
+import { unusedTimeout } from "./wait_for_signal.js";
 
 /** Longer names could not be filtered by in a list of tasks. */
 const LONGEST_ASSIGNEE = 512;
@@ -46,6 +47,13 @@ export function checkDue({ due_in_ms, due_at }: Parsed<typeof due>, place: Place
   if (due_at?.constant && parseInstant(String(due_at.render({}))) === undefined)
     place.at("due_at").problem("is not an RFC 3339 time");
 }
+
+/** What a review asks of the time of a task. */
+export const dueFacts = {
+  times: ({ due_in_ms }: Parsed<typeof due>) => (due_in_ms === undefined ? {} : { due_in_ms: millis(due_in_ms) }),
+  waitsForGood: ({ due_in_ms, due_at }: Parsed<typeof due>) => due_in_ms === undefined && due_at === undefined,
+  doubts: ({ due_in_ms, due_at, on_timeout }: Parsed<typeof due>) => unusedTimeout(due_in_ms ?? due_at, on_timeout),
+};
 
 /** The task, and the wait for its submit. */
 export function openTask<A extends Attributes & Task>(

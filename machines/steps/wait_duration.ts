@@ -2,7 +2,8 @@
 import { number, optional, text } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
 import { LONGEST_WAIT_MS, parseDuration } from "../values/time.js";
-import { durationOf, stepType } from "./step.js";
+import { constantText } from "./named.js";
+import { durationOf, millis, stepType } from "./step.js";
 import { span, written } from "./words.js";
 
 const NO_DURATION = "is not an ISO 8601 duration of weeks, days, hours, minutes and seconds, such as P1DT12H";
@@ -21,6 +22,11 @@ export const waitDuration = stepType({
     const ms = parseDuration(String(duration.render({})));
     if (ms === undefined) place.at("duration").problem(NO_DURATION);
     else if (ms > LONGEST_WAIT_MS) place.at("duration").problem("is longer than ten years");
+  },
+  times({ duration_ms, duration }) {
+    if (duration_ms !== undefined) return { duration_ms: millis(duration_ms) };
+    const written = constantText(duration);
+    return { duration: written === undefined ? undefined : parseDuration(written) };
   },
   nextWhen: ({ duration_ms, duration }) =>
     `after ${duration_ms === undefined ? duration && written(duration) : span(duration_ms)}`,

@@ -4,11 +4,19 @@ import { defaulted, expression, handler, number, oneOf, optional, required, text
 import type { Template } from "../expression/index.js";
 import type { Facts } from "../messages/fact.js";
 import { eventTaken } from "../messages/owed.js";
+import { isObject, type JsonObject } from "../values/json.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { type EventWait, eventHeaders, eventHeadersOf, eventValue, pick, topicFault, topicOf } from "./event.js";
-import { durationOf, stepType } from "./step.js";
-import { nextOrTimeout, timeoutEdges } from "./wait_for_signal.js";
+import { durationOf, millis, stepType } from "./step.js";
+import { nextOrTimeout, timeoutEdges, unusedTimeout } from "./wait_for_signal.js";
 import { written } from "./words.js";
+
+const EVENT_SCHEMA: JsonObject = {
+  type: "object",
+  required: ["topic", "headers", "payload"],
+  properties: { topic: { type: "string" }, headers: { type: "object" }, payload: {} },
+  additionalProperties: false,
+};
 
 const eventOf = ({ topic }: { topic: Template }) => `an event of the topic ${written(topic)}`;
 
@@ -36,12 +44,17 @@ export const waitForEvent = stepType({
   errors: "`timeout`",
   pauses: true,
   meetsOthers: () => true,
-  mock: { output: "any", failures: "timeout" },
+  mock: { output: "any", failures: "timeout", given: (event) => (isObject(event) ? (event.payload ?? null) : null) },
   check({ topic }, place) {
     const fault = topicFault(topic);
     if (fault !== undefined) place.at("topic").problem(fault);
   },
   edges: (attributes) => timeoutEdges(attributes, eventOf(attributes)),
+  codes: () => ["timeout"],
+  times: ({ timeout_ms }) => (timeout_ms === undefined ? {} : { timeout_ms: millis(timeout_ms) }),
+  waitsForGood: ({ timeout_ms }) => timeout_ms === undefined,
+  doubts: ({ timeout_ms, on_timeout }) => unusedTimeout(timeout_ms, on_timeout),
+  outputSchema: ({ on_timeout }) => (on_timeout === "fail" ? EVENT_SCHEMA : undefined),
   nextWhen: (attributes) => nextOrTimeout(attributes, eventOf(attributes)),
   enter({ attributes, scope, facts, run }) {
     const { match, timeout_ms, lookback } = attributes;

@@ -12,8 +12,9 @@ import {
 import { ExpressionError, type Template } from "../expression/index.js";
 import * as misfit from "../values/misfit.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
-import type { Edge } from "./step.js";
-import { durationOf, stepType, textOf } from "./step.js";
+import { constantText } from "./named.js";
+import type { Doubt, Edge } from "./step.js";
+import { durationOf, millis, stepType, textOf } from "./step.js";
 import { type TimeLimits, timeLimit, written } from "./words.js";
 
 interface Waiting extends TimeLimits {
@@ -32,6 +33,12 @@ export function timeoutEdges({ on_timeout: target, ...limits }: Waiting, missing
 export function nextOrTimeout({ on_timeout, ...limits }: Waiting, awaited: string | null): string | null {
   const limit = on_timeout === "continue" ? timeLimit(limits) : undefined;
   return limit === undefined ? awaited : [awaited, limit].filter((part) => part !== null).join(", or ");
+}
+
+/** `continue` says nothing where there is no time limit. A step is an edge that no run takes, which is found as such. */
+export function unusedTimeout(limit: unknown, onTimeout: string): readonly Doubt[] {
+  if (limit !== undefined || onTimeout !== "continue") return [];
+  return [{ code: "way_never", at: ["on_timeout"], message: "no run goes this way: the step has no time limit" }];
 }
 
 const SIGNAL_NAME = new RegExp(misfit.ID_PATTERN);
@@ -66,6 +73,14 @@ export const waitForSignal = stepType({
     if (problem !== undefined) place.at("signal_name").problem(problem);
   },
   edges: (attributes) => timeoutEdges(attributes, signalOf(attributes)),
+  codes: () => ["timeout"],
+  times: ({ timeout_ms }) => (timeout_ms === undefined ? {} : { timeout_ms: millis(timeout_ms) }),
+  waitsForGood: ({ timeout_ms }) => timeout_ms === undefined,
+  outputSchema({ signal_name, on_timeout }, known) {
+    const name = constantText(signal_name);
+    return on_timeout === "fail" && name !== undefined ? known.signal?.(name) : undefined;
+  },
+  doubts: ({ timeout_ms, on_timeout }) => unusedTimeout(timeout_ms, on_timeout),
   nextWhen: (attributes) => nextOrTimeout(attributes, signalOf(attributes)),
   enter({ attributes: { signal_name, timeout_ms }, scope, facts, run, maybeSignalled }) {
     const name = textOf(signal_name, scope, "signal_name");

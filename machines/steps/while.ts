@@ -1,6 +1,6 @@
 // `while`: repeats its body in the run itself while a condition holds. The run's frame counts the rounds.
 import { defaulted, expression, type NumberSource, number, required, stepId } from "../attribute/kinds.js";
-import type { Scope } from "../expression/index.js";
+import { constantTruth, type Scope } from "../expression/index.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { durationOf, failed, numberOf, stepType } from "./step.js";
 import { excerpt } from "./words.js";
@@ -25,6 +25,11 @@ export const whileStep = stepType({
   errors: "errors from its body, `loop_limit_exceeded`",
   pauses: true,
   block: { kind: "while", starts: ["body"], when: ({ condition }) => excerpt(condition.source) },
+  outputSchema: () => ({ type: "array" }),
+  doubts: ({ condition }) =>
+    constantTruth(condition) === false
+      ? [{ code: "condition_constant", at: ["condition"], message: "is always false: the body never runs" }]
+      : [],
   nextWhen: ({ condition }) => `unless ${excerpt(condition.source)}`,
   enter({ attributes, scope, frame, facts, run, waited }) {
     const { iteration, outputs, most, keep } =

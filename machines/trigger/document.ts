@@ -19,6 +19,7 @@ import {
   tenant,
 } from "../attribute/kinds.js";
 import { Place } from "../attribute/problem.js";
+import { writtenObject } from "../attribute/written.js";
 import { isObject, type JsonObject, measure } from "../values/json.js";
 import { MAX_VERSION } from "../values/limits.js";
 import * as misfit from "../values/misfit.js";
@@ -79,12 +80,14 @@ const CONFIGS = { cron: shape("cron config", CRON), record_transition: shape("co
 
 const anyObject: Kind<JsonObject> = {
   name: "object",
+  written: { type: "object" },
   parse: (raw, place) => (isObject(raw) ? raw : place.problem(misfit.wrongType("object"))),
 };
 
 /** Of a trigger as it is read. A client that has one class for both writes null, which counts as absent. */
 const setByService: Kind<never> = {
   name: "null",
+  written: { type: "null" },
   parse: (_raw, place) => place.problem("is set by the service: leave it out"),
 };
 
@@ -102,6 +105,15 @@ const DOCUMENT = {
   next_fire_at: optional(setByService, "Set by the service."),
   last_fired_at: optional(setByService, "Set by the service."),
 };
+
+/** The JSON Schema of a trigger document, for editors. */
+export function writtenTrigger(): JsonObject {
+  const config = (type: TriggerType) => ({
+    if: { properties: { trigger_type: { const: type } }, required: ["trigger_type"] },
+    then: { properties: { config: CONFIGS[type].written ?? {} } },
+  });
+  return { ...writtenObject(DOCUMENT), allOf: [config("cron"), config("record_transition")] };
+}
 
 /** The names that templates of `input_mapping` see. */
 const SCOPE: ReadonlySet<string> = new Set(["record", "event", "now"]);

@@ -22,7 +22,7 @@ import { AnyObject } from "./http/body.js";
 import { Id, path, Version } from "./http/parameters.js";
 import { responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
-import { type Compiling, type Report, storageOf, VersionedResource } from "./versioned.js";
+import { type Compiling, onWire, type Report, storageOf, VersionedResource } from "./versioned.js";
 
 export const rules = new VersionedResource<RuleDraft>({
   noun: "rule",
@@ -44,7 +44,11 @@ export function ruleRoutes(app: Api, deps: ApiDeps): void {
 
 async function check(document: unknown, { compile }: Compiling): Promise<Report<RuleDraft>> {
   const { rule, problems, warnings } = await compile.compileRule(document);
-  return { ...(rule && isObject(document) && { draft: draftOf(rule, document) }), problems, warnings };
+  return {
+    ...(rule && isObject(document) && { draft: draftOf(rule, document) }),
+    problems,
+    warnings: onWire(warnings),
+  };
 }
 
 function draftOf({ ruleId: key, tenantId: forTenant, name }: Rule, document: JsonObject): RuleDraft {

@@ -304,6 +304,9 @@ export class VersionedResource<Draft extends AnyDraft> {
 
 const NOTHING_TO_REPORT: Report<never> = { problems: [], warnings: [] };
 
+/** Codes of warnings are for programs that check files; the wire has the message, which says it in words. */
+export const onWire = (warnings: Problems): Problems => warnings.map(({ path, message }) => ({ path, message }));
+
 const withWarnings = ({ item }: StoredVersion, warnings: Problems) =>
   warnings.length > 0 ? { ...item, warnings } : item;
 

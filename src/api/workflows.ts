@@ -20,7 +20,7 @@ import { Id, OneOf, path, query, Version } from "./http/parameters.js";
 import { readerOf } from "./http/reader.js";
 import { responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
-import { type Compiling, type Report, storageOf, VersionedResource } from "./versioned.js";
+import { type Compiling, onWire, type Report, storageOf, VersionedResource } from "./versioned.js";
 
 export const workflows = new VersionedResource<WorkflowDraft>({
   noun: "workflow",
@@ -54,7 +54,7 @@ async function check(
   const { program, problems, warnings } = await compile.compileWorkflow(document, known(catalog, tenants));
   const valid = program && problems.length === 0 && isObject(document);
   const found = valid && { draft: draftOf(program, document), needs: rightsNeeded(program) };
-  return { ...found, problems, warnings };
+  return { ...found, problems, warnings: onWire(warnings) };
 }
 
 /** Registered actions and published rules, as far as they exist for who asks. A document that names an unknown one gets a warning. */

@@ -1,8 +1,9 @@
 // `saga tenant adopt`: gives what has no tenant to one, by the database, while the service runs or not. What that means for each kind of thing is the
 // store's matter.
 import { outputIn, readArguments } from "./arguments.js";
-import { type Command, Failure } from "./command.js";
+import type { Command } from "./command.js";
 import { withDatabase } from "./database.js";
+import { Failure } from "./exit.js";
 
 const ADOPT = "tenant adopt";
 

@@ -1,6 +1,6 @@
 // The options of commands, read strictly: an unknown or incomplete one is a wrong use, which the command says in its own words.
 import { type ParseArgsConfig, parseArgs } from "node:util";
-import { Failure } from "./command.js";
+import { Failure } from "./exit.js";
 
 type Options = NonNullable<ParseArgsConfig["options"]>;
 

@@ -1,5 +1,9 @@
-// What a command of `saga` is, and how it fails. The commands themselves are files of their own, listed in commands.ts.
+// What a command of `saga` is. The commands themselves are files of their own, listed in table.ts.
+import type { ExitCode } from "./exit.js";
+import type { Context } from "./frame/context.js";
+import type { OptionEntry } from "./frame/option.js";
 
+/** A command that reads its arguments itself and gives its whole output back: those that work on the database. */
 export interface Command {
   /** The words after `saga`. */
   readonly name: string;
@@ -13,7 +17,28 @@ export interface Command {
   run(args: readonly string[]): Promise<string> | string;
 }
 
-/** The command was called wrongly, or its settings are wrong: it says so in one sentence and exits with 2. */
-export class Failure extends Error {
-  override readonly name = "Failure";
+/** A row of the table of commands. It is data, so that help, completion and the reference are made of it without loading the command. */
+export interface CommandEntry {
+  readonly name: string;
+  readonly group: Group;
+  /** As commander reads it: `<required>`, `[optional]`, `<several...>`. */
+  readonly parameters: string;
+  readonly summary: string;
+  /** What more there is to know, as paragraphs. */
+  readonly details?: string;
+  readonly options?: readonly OptionEntry[];
+  /** Whole command lines. */
+  readonly examples?: readonly string[];
+  /** It talks to the service, so it takes `--profile`. */
+  readonly asks?: boolean;
+  /** It prints something, so it takes `-o json`. */
+  readonly prints?: boolean;
+  /** It listens to Ctrl-C itself, because it has others to end: the signal of its context is never aborted. */
+  readonly endsItself?: boolean;
+  load(): Promise<Run>;
 }
+
+export type Run = (context: Context) => Promise<ExitCode | undefined>;
+
+export const GROUPS = ["Runs", "Acts", "People", "Authoring", "Operating", "Access", "This command"] as const;
+export type Group = (typeof GROUPS)[number];

@@ -2,7 +2,7 @@
 // where no service runs. A command needs no running service.
 import type { Sql } from "postgres";
 import { printableDatabaseUrl, readPlace } from "../config/index.js";
-import { Failure } from "./command.js";
+import { Failure } from "./exit.js";
 
 export interface DatabaseUse {
   /** Applies the migrations of this release, as the start of the service does: the command may be the first to use the database. */

@@ -2,8 +2,9 @@
 import type { KeyGrant } from "../access/index.js";
 import { isRole, ROLES } from "../access/roles.js";
 import { listIn, outputIn, readArguments } from "./arguments.js";
-import { type Command, Failure } from "./command.js";
+import type { Command } from "./command.js";
 import { withDatabase } from "./database.js";
+import { Failure } from "./exit.js";
 
 const WHERE = `Uses the database of DATABASE_URL, or the embedded one in SAGA_DATA_DIR, which is started if no service runs on it.`;
 

@@ -1,7 +1,8 @@
 // `saga signing-secret`: the secret with which calls of a service, or webhooks, are signed. It asks no service: the setting says it all.
 import { readSetting } from "../config/index.js";
 import { isReceiver, readSigning, SIGNING_SETTING, WEBHOOK } from "../egress/signing.js";
-import { type Command, Failure } from "./command.js";
+import type { Command } from "./command.js";
+import { Failure } from "./exit.js";
 
 export const signingSecret: Command = {
   name: "signing-secret",

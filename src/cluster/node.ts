@@ -5,10 +5,10 @@ import { setTimeout as delay } from "node:timers/promises";
 import {
   type CompileOptions,
   compileRuleSlices,
-  compileWorkflowSlices,
   type JsonObject,
   type Program,
   type RuleOptions,
+  reviewedSlices,
 } from "../../machines/index.js";
 import { ClientAddresses, ClientCertificates, PLATFORM } from "../access/index.js";
 import { type ApiConfig, buildApi, loadDefinitionsDir } from "../api/index.js";
@@ -245,7 +245,7 @@ function compilerOf({ foundations: { schemas, config, scheduler } }: Core) {
   const schemaProblems = (schema: JsonObject) => schemas.problemSlices(schema);
   return {
     compileWorkflow: (document: unknown, options: CompileOptions) =>
-      scheduler.computeSlices("documents", compileWorkflowSlices(document, { ...options, limits, schemaProblems })),
+      scheduler.computeSlices("documents", reviewedSlices(document, { ...options, limits, schemaProblems })),
     compileRule: (document: unknown, options?: RuleOptions) =>
       scheduler.computeSlices("documents", compileRuleSlices(document, options)),
     machineConfig: (program: Program) => program.chart,

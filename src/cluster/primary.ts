@@ -32,8 +32,6 @@ export class Primary {
   private readonly works = new Set<Promise<void>>();
   private environment: Readonly<Record<string, string>> = {};
   private stopping: Promise<void> | undefined;
-  /** How often the files of the certificate have changed. */
-  private certificates = 0;
   httpPort = 0;
   grpcPort = 0;
 
@@ -71,10 +69,6 @@ export class Primary {
     });
     const detach = this.relay?.attach(createProcessChannel(node.process));
     if (detach) void node.ended.then(detach);
-    const { certificates } = this;
-    // The node may have read the files before they were replaced.
-    const tellChange = () => certificates !== this.certificates && node.send({ type: "certificate" });
-    void node.ready.then((serves) => serves && tellChange());
     return node;
   }
 
@@ -97,7 +91,7 @@ export class Primary {
 
   private async suspect(key: string): Promise<void> {
     const { log } = this.options;
-    for (const node of this.supervisor.serving) node.send({ type: "suspect", key });
+    this.supervisor.tell({ type: "suspect", key });
     await recordDeath(this.database.sql, key).then(
       () => log.warn({ suspect: key }, "node died while it decided on this, it will be tried"),
       // The nodes of this machine know it.
@@ -122,8 +116,7 @@ export class Primary {
    */
   async replaceNodes(): Promise<void> {
     if (!this.hasFitCertificate()) return;
-    this.certificates++;
-    for (const node of this.supervisor.serving) node.send({ type: "certificate" });
+    this.supervisor.tell({ type: "certificate" });
     await this.supervisor.replaceAll();
   }
 

@@ -5,6 +5,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../log.js";
 import { backoff } from "../sdk/backoff.js";
+import type { ToNode } from "./messages.js";
 import type { NodeProcess } from "./node-process.js";
 
 /** Milliseconds. */
@@ -66,6 +67,11 @@ export class Supervisor {
   /** The nodes that serve. */
   get serving(): NodeProcess[] {
     return [...this.nodes].filter(({ details, hasEnded }) => details !== undefined && !hasEnded);
+  }
+
+  /** Sends it to all nodes. One that starts reads no messages yet, and may have begun with what was true before: it gets this one when it serves. */
+  tell(message: ToNode): void {
+    for (const node of this.nodes) void node.ready.then((serves) => serves && node.send(message));
   }
 
   /**

@@ -139,6 +139,11 @@ export class Environment {
     for (const each of set) this.problem(each, sentence);
   }
 
+  /** Names that others read: they are not misspelt settings. */
+  know(...names: readonly string[]): void {
+    for (const name of names) this.known.add(name);
+  }
+
   problem(name: string, sentence: string): void {
     this.problems.push(`${name} ${sentence}`);
   }

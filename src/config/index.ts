@@ -7,6 +7,7 @@ import { type AccessSettings, accessWarnings, readAccess } from "./access.js";
 import type { TokenSettings } from "./access-tokens.js";
 import { type Capacity, readCapacity } from "./capacity.js";
 import { type CertificateFiles, readTls } from "./certificate.js";
+import { SERVICE_TOKEN, SERVICE_URL } from "./command.js";
 import { isUnverified, printableDatabaseUrl } from "./database-url.js";
 import { type Env, Environment } from "./environment.js";
 import { type Limits, readLimits } from "./limits.js";
@@ -24,6 +25,7 @@ export {
   type ServerTls,
   validityWarning,
 } from "./certificate.js";
+export { type CommandSettings, readCommandSettings, SERVICE_TOKEN, SERVICE_URL } from "./command.js";
 export { type DatabaseAddress, type DatabaseTls, parseDatabaseUrl, printableDatabaseUrl } from "./database-url.js";
 export type { Env } from "./environment.js";
 export type { Limits } from "./limits.js";
@@ -144,6 +146,7 @@ export function loadConfig(env: Env = process.env): { config: Config; warnings: 
     ...{ ...addresses, ...access, tlsClients },
     ...{ ...readStores(environment), ...readRest(environment) },
   });
+  environment.know(SERVICE_URL, SERVICE_TOKEN);
   const warnings = environment
     .unknownNames("SAGA_")
     .map(({ name, hint }) => `${name} is not a setting of this service${hint} and has no effect`);
@@ -159,6 +162,11 @@ export function loadConfig(env: Env = process.env): { config: Config; warnings: 
 
 const UNVERIFIED =
   "has sslmode=require, which encrypts and verifies nothing: whoever answers at its address is taken for the database; use sslmode=verify-full, with sslrootcert where the authority is your own";
+
+/** The environment of this process, for a program that it starts. */
+export function environmentNow(env: Env = process.env): Env {
+  return { ...env };
+}
 
 /** One setting alone, for a command that needs no more. Throws ConfigError. */
 export function readSetting(name: string, env: Env = process.env): string | undefined {

@@ -1,5 +1,5 @@
-// Timers of any length, for the service and for workers. A timer of the host waits at most 24.8 days, and one that is set for longer rings
-// at once; this one is armed again.
+// Times that the host would get wrong, for the service, for workers and for the command. A timer of the host waits at most 24.8 days, and one that is set
+// for longer rings at once; this one is armed again. A time limit beside a signal may be forgotten; this one is not.
 
 /** The longest time that a timer of the host can wait. */
 export const LONGEST_TIMER_MS = 2 ** 31 - 1;
@@ -33,4 +33,14 @@ export class Alarm {
     this.timer = setTimeout(() => (this.leftMs > 0 ? this.arm() : this.ring()), part);
     if (this.isUnref) this.timer.unref();
   }
+}
+
+/**
+ * Aborted with the signal, or after the time (a TimeoutError), whichever is first. Node 20 collects a limit that only `AbortSignal.any` refers to, and then
+ * it is never over: its listener keeps it.
+ */
+export function within(signal: AbortSignal, ms: number): AbortSignal {
+  const limit = AbortSignal.timeout(ms);
+  limit.addEventListener("abort", () => {}, { once: true });
+  return AbortSignal.any([signal, limit]);
 }

@@ -11,9 +11,10 @@ import { Unauthenticated, type Verifier } from "../../src/access/index.js";
 import { type NodeHandle, startNode } from "../../src/cluster/node.js";
 import { loadConfig } from "../../src/config/index.js";
 import { createHttpWorker } from "../../src/sdk/worker/http/index.js";
-import { createWorker, defineAction } from "../../src/sdk/worker/index.js";
+import { createWorker } from "../../src/sdk/worker/index.js";
 import { createRabbitMqWorker } from "../../src/sdk/worker/rabbitmq/index.js";
 import { RawWorker, type Wire } from "../dispatch/rig.js";
+import { type Action, handleAll } from "../harness/actions.js";
 import { createAuthority, describeWithOpenssl } from "../harness/certificates.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { freePorts } from "../harness/ports.js";
@@ -365,7 +366,6 @@ describe("with access on", () => {
   });
 });
 
-const ACTION = { input: { type: "object" }, output: { type: "object" } } as const;
 const TIMING = { resendMs: 50, backoffMs: 20, backoffMaxMs: 100, abortGraceMs: 200 };
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
@@ -400,18 +400,19 @@ describe("a worker of the SDK", () => {
     const held = new Promise<void>((resolve) => {
       release = resolve;
     });
-    const charge = defineAction({
-      ...{ name: "held", ...ACTION },
+    const charge: Action = {
+      name: "held",
       execute: async (_, { dispatchId }) => {
         executed.push(dispatchId);
         await held;
         return { ok: true };
       },
-    });
+    };
     const sdk = createWorker({
-      ...{ service: "pay", api: url, grpc: `127.0.0.1:${node.grpcPort}`, actions: [charge], token: issuer.token },
+      ...{ service: "pay", api: url, grpc: `127.0.0.1:${node.grpcPort}`, token: issuer.token },
       ...{ log: silent, timing: TIMING },
     });
+    handleAll(sdk, "pay", [charge]);
     stops.push(() => sdk.stop());
     await sdk.start();
     const runs = await Promise.all([run("pay.held"), run("pay.held")]);
@@ -438,11 +439,12 @@ describe("a worker of the SDK", () => {
       if (fails-- > 0) throw new Error("the issuer is away");
       return fails === 0 ? "a stranger" : issuer.token();
     };
-    const quick = defineAction({ name: "quick", ...ACTION, execute: () => ({}) });
+    const quick: Action = { name: "quick", execute: () => ({}) };
     const sdk = createWorker({
-      ...{ service: "pay", api: url, grpc: `127.0.0.1:${node.grpcPort}`, actions: [quick], token },
+      ...{ service: "pay", api: url, grpc: `127.0.0.1:${node.grpcPort}`, token },
       ...{ log: silent, timing: TIMING },
     });
+    handleAll(sdk, "pay", [quick]);
     stops.push(() => sdk.stop());
     await sdk.start();
     await ended(await run("pay.quick"));
@@ -451,11 +453,12 @@ describe("a worker of the SDK", () => {
   it("over HTTP reports with the token of the dispatch, and asks for none of its own", async () => {
     const issuer = new Issuer();
     const [port] = await freePorts(1);
-    const later = defineAction({ name: "later", ...ACTION, execute: () => ({}) });
+    const later: Action = { name: "later", execute: () => ({}) };
     const sdk = createHttpWorker({
-      ...{ service: "pay", api: url, actions: [later], token: issuer.token, log: silent, timing: TIMING },
+      ...{ service: "pay", api: url, token: issuer.token, log: silent, timing: TIMING },
       ...{ address: `http://127.0.0.1:${port}/saga`, inlineMs: 0 },
     });
+    handleAll(sdk, "pay", [later]);
     const app = fastify();
     app.register(sdk.plugin, { prefix: "/saga" });
     await app.listen({ host: "127.0.0.1", port: port ?? 0 });
@@ -486,11 +489,12 @@ describeWithOpenssl("a worker of the SDK with a certificate", () => {
       ...{ SAGA_TLS_CLIENT_CA_FILE: authority.caFile, SAGA_TLS_CLIENTS_FILE: clients },
     });
     const client = { cert: readFileSync(own.certFile), key: readFileSync(own.keyFile) };
-    const certified = defineAction({ name: "certified", ...ACTION, execute: () => ({}) });
+    const certified: Action = { name: "certified", execute: () => ({}) };
     const sdk = createWorker({
-      ...{ service: "pay", api: url, grpc: `127.0.0.1:${node.grpcPort}`, actions: [certified], token: "alice" },
+      ...{ service: "pay", api: url, grpc: `127.0.0.1:${node.grpcPort}`, token: "alice" },
       ...{ tls: { ca: authority.ca, client }, log: silent, timing: TIMING },
     });
+    handleAll(sdk, "pay", [certified]);
     await sdk.start();
     // It has started, so its actions are registered and a stream is open. With a token alone the same stream would be open, too: another
     // certificate is refused beside it.
@@ -499,9 +503,10 @@ describeWithOpenssl("a worker of the SDK with a certificate", () => {
     const lines: string[] = [];
     const log = { ...silent, warn: (fields: object) => void lines.push(JSON.stringify(fields)) };
     const other = createWorker({
-      ...{ service: "pay", api: url, grpc: `127.0.0.1:${node.grpcPort}`, actions: [certified], token: "alice" },
+      ...{ service: "pay", api: url, grpc: `127.0.0.1:${node.grpcPort}`, token: "alice" },
       ...{ tls: { ca: authority.ca, client: refused }, log, timing: TIMING },
     });
+    handleAll(other, "pay", [certified]);
     const starting = other.start().catch(() => {});
     await until(() => lines.some((line) => line.includes("UNAUTHENTICATED")), { what: "its refusal" });
     await Promise.all([sdk.stop(), other.stop(), starting]);
@@ -514,11 +519,12 @@ describeWithRabbitMq("a worker of the SDK over RabbitMQ", (amqpUrl) => {
 
   it("reports with the token of the dispatch", async () => {
     const issuer = new Issuer();
-    const queued = defineAction({ name: "queued", ...ACTION, execute: () => ({}) });
+    const queued: Action = { name: "queued", execute: () => ({}) };
     const sdk = createRabbitMqWorker({
-      ...{ service: "queue.pay", api: url, actions: [queued], token: issuer.token, log: silent, timing: TIMING },
+      ...{ service: "queue.pay", api: url, token: issuer.token, log: silent, timing: TIMING },
       ...{ url: amqpUrl, queue: "queue.pay/tests" },
     });
+    handleAll(sdk, "queue.pay", [queued]);
     await sdk.start();
     issuer.endAll();
     const given = issuer.given.length;

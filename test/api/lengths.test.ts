@@ -150,7 +150,7 @@ describe("the length of a text", () => {
         expect(isLongerThan(text, most)).toBe([...text].length > most);
         expect(firstCharacters(text, most)).toBe([...text].slice(0, most).join(""));
       }),
-      { numRuns: 2_000 },
+      { numRuns: 500 },
     );
   });
 });

@@ -1,6 +1,6 @@
 // The loops on a clock of the test, which moves only when all wait for it.
 import { describe, expect, it } from "vitest";
-import { drive, MAX_IN_PROGRESS, type Schedule } from "../../bench/load.js";
+import { drive, MAX_IN_PROGRESS, type Schedule } from "../../src/cli/bench/load.js";
 
 /** Time passes when nothing else can happen. */
 class VirtualClock {
@@ -91,6 +91,23 @@ describe("an open loop", () => {
   it("begins none after its duration", async () => {
     const { begun } = await play({ count: 1_000, concurrency: 1, ratePerSecond: 10, durationMs: 300 }, 1);
     expect(begun.map(({ at }) => at)).toEqual([0, 100, 200]);
+  });
+
+  it("keeps no more in progress than it may, and begins none when it is stopped while it waits", async () => {
+    const bounded = { count: 8, concurrency: 1, ratePerSecond: 1_000, mostInProgress: 2 };
+    expect((await play(bounded, 50)).most).toBe(2);
+    const stop = new AbortController();
+    const clock = new VirtualClock();
+    const begun: number[] = [];
+    const begin = async (nth: number) => {
+      begun.push(nth);
+      await clock.sleep(50);
+      stop.abort();
+    };
+    await clock.pass(drive(bounded, begin, stop.signal, clock));
+    expect(begun).toEqual([0, 1]);
+    await clock.pass(drive({ count: 9, concurrency: 1, ratePerSecond: 0.001 }, begin, AbortSignal.abort(), clock));
+    expect(begun).toEqual([0, 1]);
   });
 
   it("begins late where too many are in progress, and says when it should have begun", async () => {

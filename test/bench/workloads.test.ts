@@ -14,7 +14,7 @@ import {
   type Workload,
 } from "../../bench/workloads.js";
 import { compileRule, type JsonObject } from "../../machines/index.js";
-import { type Mocks, rehearse } from "../../src/sdk/testing/index.js";
+import { type Mocks, rehearse } from "../../src/sdk/define/testing/index.js";
 
 const answered = { output: INPUTS };
 const REFUSED = { error: { code: "refused", message: "no", retryable: false } };

@@ -8,8 +8,9 @@ import type { AddressInfo } from "node:net";
 import { Metadata } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import WebSocket from "ws";
-import { ActionError, createWorker, defineAction, type Worker } from "../../src/sdk/worker/index.js";
+import { ActionError, createWorker, type Worker } from "../../src/sdk/worker/index.js";
 import { RawWorker } from "../dispatch/rig.js";
+import { handleAll } from "../harness/actions.js";
 import { describeWithRedis } from "../harness/services.js";
 import { until } from "../harness/until.js";
 import { at, CanaryService, silentWorker } from "./canary-rig.js";
@@ -30,19 +31,16 @@ describeWithRedis("what is entrusted to a service of two nodes", (redisUrl) => {
     const { service, keys } = canary;
     worker = createWorker({
       ...{ service: "safe", grpc: service.grpcAddress, api: service.url, log: silentWorker, token: keys.worker },
-      actions: [
-        defineAction({
-          ...{ name: "keep", input: { type: "object" }, output: { type: "object" } },
-          execute: () => ({ kept: at("output") }),
-        }),
-        defineAction({
-          ...{ name: "break", input: { type: "object" }, output: { type: "object" } },
-          execute() {
-            throw new ActionError(at("error-code"), at("error"), { retryable: false });
-          },
-        }),
-      ],
     });
+    handleAll(worker, "safe", [
+      { name: "keep", execute: () => ({ kept: at("output") }) },
+      {
+        name: "break",
+        execute() {
+          throw new ActionError(at("error-code"), at("error"), { retryable: false });
+        },
+      },
+    ]);
     await worker.start();
   });
   afterAll(async () => {

@@ -4,11 +4,11 @@
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { Type } from "typebox";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { packageRoot } from "../../src/config/package.js";
 import { uuidv7 } from "../../src/ids.js";
-import { createWorker, defineAction, type Worker } from "../../src/sdk/worker/index.js";
+import { createWorker, type Worker } from "../../src/sdk/worker/index.js";
+import { handleAll } from "../harness/actions.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { describeWithRedis } from "../harness/services.js";
@@ -194,14 +194,9 @@ describeWithRedis("a service without access control, with data of every kind, an
   });
 
   it("goes on with everything under the keys of the tenant", async () => {
-    const charge = defineAction({
-      name: "charge",
-      input: Type.Object({}),
-      output: Type.Object({}),
-      execute: () => ({}),
-    });
     const grpc = services[1]?.grpcAddress ?? "";
-    worker = createWorker({ service: "shop", grpc, api: url(), actions: [charge], token: async () => keys.worker });
+    worker = createWorker({ service: "shop", grpc, api: url(), token: async () => keys.worker });
+    handleAll(worker, "shop", [{ name: "charge", execute: () => ({}) }]);
     await worker.start();
     expect((await ours("POST", `/sagas/${runs.signal}/signal/go`, { payload: {} })).status).toBe(202);
     expect((await ours("POST", "/events", { topic: "parcel.shipped", payload: {} })).status).toBe(202);

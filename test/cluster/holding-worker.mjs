@@ -6,7 +6,8 @@ const [grpc, api, does] = process.argv.slice(2);
 const sdk = pathToFileURL(join(process.cwd(), "dist", "src", "sdk", "worker", "index.js")).href;
 const { createWorker, defineAction } = await import(sdk);
 const book = defineAction({
-  ...{ name: "book", input: { type: "object" }, output: { type: "object" }, compensable: true },
-  execute: () => (does === "holds" ? new Promise(() => {}) : {}),
+  ...{ service: "travel", name: "book", input: { type: "object" }, output: { type: "object" }, compensable: true },
 });
-await createWorker({ service: "travel", grpc, api, token: process.env.TOKEN, actions: [book] }).start();
+await createWorker({ service: "travel", grpc, api, token: process.env.TOKEN })
+  .handle(book, () => (does === "holds" ? new Promise(() => {}) : {}))
+  .start();

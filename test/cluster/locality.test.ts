@@ -1,13 +1,13 @@
 // What begins at a node stays at it, and a worker serves all nodes with one credit. Two nodes of one service; every request goes over a
 // new connection, so that the nodes get them in turns.
 // @module-tag long
-import { Type } from "typebox";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { asRunId } from "../../machines/index.js";
 import { shardOf } from "../../src/ids.js";
-import { createWorker, defineAction, type Worker } from "../../src/sdk/worker/index.js";
+import { createWorker, type Worker } from "../../src/sdk/worker/index.js";
 import { ownerOf } from "../../src/shard/placement.js";
 import { credential, workerToken } from "../harness/access.js";
+import { handleAll } from "../harness/actions.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
@@ -131,13 +131,12 @@ describe("a worker", () => {
   const slow = new Slow();
   let worker: Worker;
   beforeAll(async () => {
-    const any = { input: Type.Object({}), output: Type.Object({}) };
     worker = createWorker({
       ...workerToken(),
       ...{ service: "shop", grpc: service.grpcAddress, api: service.url, maxInFlight: CREDIT },
-      actions: [defineAction({ name: "pack", ...any, execute: () => slow.execute() })],
       log: { debug() {}, info() {}, warn() {}, error() {} },
     });
+    handleAll(worker, "shop", [{ name: "pack", execute: () => slow.execute() }]);
     await worker.start();
     const steps = [{ id: "a", type: "action", action: "shop.pack" }];
     await post("/api/v1/workflows", { id: "packed", name: "packed", start: "a", steps, published: true });

@@ -12,14 +12,27 @@ import { until } from "../harness/until.js";
 import { lives } from "./rig.js";
 
 /** The behaviours of the script below. */
-type Behaviour = "good" | "deaf" | "silent" | "short" | "stuck" | "broken";
+type Behaviour = "good" | "deaf" | "silent" | "short" | "stuck" | "broken" | "late";
 
 const SCRIPT = `
+  import { existsSync } from "node:fs";
   const behaviour = process.env.BEHAVIOUR;
-  process.on("message", ({ type }) => type === "stop" && ["good", "short"].includes(behaviour) && process.exit(0));
+  const obey = ({ type, key }) => {
+    if (type === "stop" && ["good", "short", "late"].includes(behaviour)) process.exit(0);
+    if (type === "suspect") process.send({ type: "page.ask", id: Number(key) });
+  };
+  const serve = () => {
+    process.on("message", obey);
+    process.send({ type: "ready", nodeId: String(process.pid), http: 1, grpc: 2 });
+  };
   if (behaviour === "broken") process.exit(3);
   setInterval(() => {}, 1000);
-  if (behaviour !== "silent") process.send({ type: "ready", nodeId: String(process.pid), http: 1, grpc: 2 });
+  const waiting = behaviour === "late" && setInterval(() => {
+    if (!existsSync(new URL("released", import.meta.url))) return;
+    clearInterval(waiting);
+    serve();
+  }, 10);
+  if (!["late", "silent"].includes(behaviour)) serve();
   if (behaviour === "short") setTimeout(() => process.exit(3), 20);
   if (behaviour !== "silent") setInterval(() => process.send({ type: "pulse" }), 10);
   if (behaviour === "stuck") setTimeout(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0), 50);
@@ -32,6 +45,8 @@ let supervisor: Supervisor | undefined;
 let nodes: NodeProcess[];
 let dead: NodeProcess[];
 let lines: { msg: string; pause?: number }[];
+/** What nodes have said that they were told, by their place among all. */
+let told: (readonly [nth: number, key: number])[];
 
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "saga-supervisor-"));
@@ -50,9 +65,11 @@ function supervise(count: number, behaviours: readonly Behaviour[], times: Parti
   nodes = [];
   dead = [];
   lines = [];
+  told = [];
   const fork = () => {
     const behaviour = behaviours[Math.min(nodes.length, behaviours.length - 1)] ?? "good";
-    const hooks = { log: silentLog, onPageAsk: () => {}, onMetrics: () => {} };
+    const onPageAsk = (from: NodeProcess, key: number) => void told.push([nodes.indexOf(from), key]);
+    const hooks = { log: silentLog, onPageAsk, onMetrics: () => {} };
     const node = new NodeProcess({ BEHAVIOUR: behaviour }, hooks);
     nodes.push(node);
     return node;
@@ -76,6 +93,24 @@ describe("starting", () => {
     nodes[0]?.kill();
     await expect(started).rejects.toThrow(NodeDidNotStart);
     expect(nodes).toHaveLength(1);
+  });
+});
+
+describe("what all nodes are told", () => {
+  it("reaches a node that was starting when it was said, once that serves", async () => {
+    const supervisor = supervise(2, ["good", "late"]);
+    const started = supervisor.start();
+    await until(() => nodes.length === 2);
+    supervisor.tell({ type: "suspect", key: "7" });
+    await until(() => told.length === 1);
+    writeFileSync(join(folder, "released"), "");
+    await started;
+    supervisor.tell({ type: "suspect", key: "8" });
+    await until(() => told.length === 4);
+    expect(told.filter(([nth]) => nth === 1)).toEqual([
+      [1, 7],
+      [1, 8],
+    ]);
   });
 });
 

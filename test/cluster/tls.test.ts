@@ -12,7 +12,8 @@ import { loadConfig } from "../../src/config/index.js";
 import { packageRoot } from "../../src/config/package.js";
 import { createLogger } from "../../src/log.js";
 import { createHttpWorker } from "../../src/sdk/worker/http/index.js";
-import { createWorker, defineAction, type Log, type Worker, type WorkerOptions } from "../../src/sdk/worker/index.js";
+import { createWorker, type Log, type Worker, type WorkerOptions } from "../../src/sdk/worker/index.js";
+import { type Action, handleAll } from "../harness/actions.js";
 import { type Authority, createAuthority, describeWithOpenssl } from "../harness/certificates.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { freePorts } from "../harness/ports.js";
@@ -84,8 +85,7 @@ describeWithOpenssl("a node with TLS", () => {
 
   const ended = async (runId: string) => (await ask({ path: `/api/v1/sagas/${runId}?wait_ms=20000` })).body.state;
 
-  const anything = { type: "object" } as const;
-  const greet = defineAction({ name: "greet", input: anything, output: anything, execute: () => ({ said: "hello" }) });
+  const greet: Action = { name: "greet", execute: () => ({ said: "hello" }) };
 
   function worker(service: string, more: Partial<WorkerOptions>): Worker {
     const api = `https://127.0.0.1:${node.httpPort}`;
@@ -93,10 +93,10 @@ describeWithOpenssl("a node with TLS", () => {
       service,
       api,
       grpc: `127.0.0.1:${node.grpcPort}`,
-      actions: [greet],
       log: QUIET,
       ...more,
     });
+    handleAll(made, service, [greet]);
     opened.push(made);
     return made;
   }
@@ -205,8 +205,9 @@ describeWithOpenssl("a node with TLS", () => {
     const [port] = await freePorts(1);
     const called = createHttpWorker({
       ...{ service: "caller", api: `https://127.0.0.1:${node.httpPort}`, address: `http://127.0.0.1:${port}/saga` },
-      ...{ actions: [greet], log: QUIET, tls: { ca: authority.ca }, inlineMs: 0 },
+      ...{ log: QUIET, tls: { ca: authority.ca }, inlineMs: 0 },
     });
+    handleAll(called, "caller", [greet]);
     const app = fastify();
     app.addHook("preHandler", async ({ body }) => {
       callbacks.push((JSON.parse(String(body)) as { callback_url: string }).callback_url);

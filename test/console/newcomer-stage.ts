@@ -1,13 +1,13 @@
 // A service with the runs that a new user makes in the first hour: long titles with values, branches, incidents below a run, an approval with a
 // deadline, a failure that is undone. It opens no page.
-import { ActionError, createWorker, defineAction } from "../../src/sdk/worker/index.js";
+import { ActionError, createWorker } from "../../src/sdk/worker/index.js";
+import { type Action, handleAll } from "../harness/actions.js";
 import { atFileEnd } from "../harness/file-end.js";
 import type { ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { call, publish, type Started, start, startService } from "./runs-service.js";
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
-const ANY = { type: "object" } as const;
 
 export const INPUTS = { city: "Reykjavík", people: 3, payer: { name: "Ann" }, items: [1, 2] };
 const INPUT_SCHEMA = {
@@ -104,11 +104,10 @@ export async function openStage(env: Readonly<Record<string, string>> = {}): Pro
 async function work(service: ServiceProcess): Promise<void> {
   let letGo = () => {};
   const held = new Promise<void>((resolve) => (letGo = resolve));
-  const action = (name: string, execute: () => unknown) =>
-    defineAction({
-      ...{ name, compensable: true, input: ANY, output: ANY, timeoutMs: 600_000 },
-      execute: async () => ({ done: (await execute()) ?? name }),
-    });
+  const action = (name: string, execute: () => unknown): Action => ({
+    ...{ name, compensable: true, timeoutMs: 600_000 },
+    execute: async () => ({ done: (await execute()) ?? name }),
+  });
   const actions = [
     ...[action("book", () => undefined), action("undo", () => undefined), action("hold", () => held)],
     action("decline", () => {
@@ -116,7 +115,8 @@ async function work(service: ServiceProcess): Promise<void> {
     }),
   ];
   const connection = { grpc: service.grpcAddress, api: service.url };
-  const worker = createWorker({ service: "travel", ...connection, actions, log: silent, maxInFlight: 100 });
+  const worker = createWorker({ service: "travel", ...connection, log: silent, maxInFlight: 100 });
+  handleAll(worker, "travel", actions);
   await worker.start();
   atFileEnd(async () => {
     letGo();

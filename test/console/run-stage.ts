@@ -1,6 +1,7 @@
 // A service, a worker whose work the test holds back and lets go, and workflows to look at: the stage of the tests of the page of a run. It
 // opens no page.
-import { ActionError, createWorker, defineAction } from "../../src/sdk/worker/index.js";
+import { ActionError, createWorker } from "../../src/sdk/worker/index.js";
+import { type Action, handleAll } from "../harness/actions.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { DIES_OF_ITS_TRIAL } from "../harness/deadly-trial.js";
 import { atFileEnd } from "../harness/file-end.js";
@@ -8,7 +9,6 @@ import { createService, type ServiceProcess } from "../harness/service.js";
 import { call } from "./runs-service.js";
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
-const ANY = { type: "object" } as const;
 
 /** What waits until it is opened. */
 class Gate {
@@ -47,11 +47,10 @@ export async function openStage(): Promise<Stage> {
   const service = await (await createService(env)).start();
   const [packing, undoing] = [new Gate(), new Gate()];
   let isMended = false;
-  const work = (name: string, execute: (input: Record<string, unknown>) => unknown) =>
-    defineAction({
-      ...{ name, compensable: true, input: ANY, output: ANY, timeoutMs: 120_000 },
-      execute: async (input) => ({ done: (await execute(input as Record<string, unknown>)) ?? name }),
-    });
+  const work = (name: string, execute: (input: Record<string, unknown>) => unknown): Action => ({
+    ...{ name, compensable: true, timeoutMs: 120_000 },
+    execute: async (input: Record<string, unknown>) => ({ done: (await execute(input)) ?? name }),
+  });
   const actions = [
     work("do", () => undefined),
     work("pack", () => packing.passed),
@@ -64,7 +63,8 @@ export async function openStage(): Promise<Stage> {
     }),
   ];
   const connection = { grpc: service.grpcAddress, api: service.url };
-  const worker = createWorker({ service: "shop", ...connection, actions, log: silent, maxInFlight: 300 });
+  const worker = createWorker({ service: "shop", ...connection, log: silent, maxInFlight: 300 });
+  handleAll(worker, "shop", actions);
   await worker.start();
   atFileEnd(() => worker.stop());
   for (const document of WORKFLOWS) await call(service, "POST", "/workflows", { ...document, published: true });

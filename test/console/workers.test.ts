@@ -30,19 +30,19 @@ describeWithBrowser("the page of workers", { tags: "long" }, () => {
   };
 
   const hold = defineAction({
-    ...{ name: "hold", description: "Holds what it is given", compensable: true },
+    ...{ service: "shop", name: "hold", description: "Holds what it is given", compensable: true },
     input: Type.Object({ sku: Type.Optional(Type.String()) }),
     output: Type.Object({}),
-    execute: async (_input, { signal }) => {
-      await new Promise((resolve) => signal.addEventListener("abort", resolve));
-      return {};
-    },
   });
 
   beforeAll(async () => {
     ({ service } = await startService());
-    const options = { service: "shop", grpc: service.grpcAddress, api: service.url, actions: [hold] };
+    const options = { service: "shop", grpc: service.grpcAddress, api: service.url };
     const worker = createWorker({ ...options, drainTimeoutMs: 10, log: SILENT });
+    worker.handle(hold, async (_input, { signal }) => {
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      return {};
+    });
     atFileEnd(() => worker.stop());
     await worker.start();
     await startRun("held", "shop.hold");

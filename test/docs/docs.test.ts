@@ -1,17 +1,19 @@
 // docs/ agrees with the code: generated parts are up to date, and names that occur in both are compared both ways. Whether a
 // reference leads anywhere is checked in references.test.ts.
 import { hkdfSync } from "node:crypto";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { compileExpression } from "../../machines/expression/index.js";
 import { AUDIT_TYPES, compileWorkflow, ENGINE_ERRORS, type JsonObject } from "../../machines/index.js";
 import { STEP_TYPES } from "../../machines/steps/index.js";
 import { COMMANDS } from "../../src/cli/commands.js";
+import { EXIT } from "../../src/cli/exit.js";
 import { loadConfig } from "../../src/config/index.js";
 import { readSigning } from "../../src/egress/signing.js";
 import { createMetrics } from "../../src/metrics/index.js";
-import { type RehearseOptions, rehearse } from "../../src/sdk/testing/index.js";
+import { type RehearseOptions, rehearse } from "../../src/sdk/define/testing/index.js";
+import { clientModules } from "./client-operations.js";
 import {
   documentedTypes,
   NAMED_ERRORS,
@@ -19,6 +21,7 @@ import {
   needsModule,
   openApiDocument,
   WITH_TABLES,
+  withCommands,
   withFunctions,
   withTables,
 } from "./generated.js";
@@ -42,6 +45,7 @@ describe("docs/openapi.json", () => {
 
   it("says of each operation what the console believes that it needs", () => {
     expect(read(NEEDS), STALE).toEqual(needsModule(generated));
+    for (const [path, text] of Object.entries(clientModules(generated))) expect(read(path), STALE).toEqual(text);
   });
 
   it("has exactly the routes of docs/api.md", () => {
@@ -63,6 +67,18 @@ describe("docs/functions.md", () => {
   it("has every function and macro of expressions", () => {
     const text = read("docs/functions.md");
     expect(unpadded(text), STALE).toBe(unpadded(withFunctions(text)));
+  });
+});
+
+describe("docs/cli.md", () => {
+  it("has every command with its options", () => {
+    const text = read("docs/cli.md");
+    expect(unpadded(text), STALE).toBe(unpadded(withCommands(text)));
+  });
+
+  it("has the exit codes of the command", () => {
+    const documented = [...read("docs/cli.md").matchAll(/^\| (\d+) \|/gm)].map(([, code]) => Number(code));
+    expect(documented).toEqual(Object.values(EXIT));
   });
 });
 
@@ -228,28 +244,6 @@ function settings(): string[] {
   loadConfig(env);
   return [...asked].filter((name) => asked.has(`${name}_FILE`)).sort();
 }
-
-/** Another project has its name on the registry. */
-describe("the package", () => {
-  const pages = readdirSync(join(ROOT, "docs")).filter((name) => name.endsWith(".md"));
-  const texts = pages.map((name) => [name, read(join("docs", name))] as const);
-  const importing = texts.filter(([, text]) => /from "saga-orchestrator\//.test(text));
-
-  it.each(importing)("is not imported by %s before it says how to get it", (_page, text) => {
-    const [before = ""] = text.split(/from "saga-orchestrator\//, 1);
-    expect(before).toMatch(/npm pack|\(workers\.md#with-the-sdk\)/);
-  });
-
-  it("is installed from the file that a clone packs, never by its name", () => {
-    const commands = [["README.md", read("README.md")] as const, ...texts].flatMap(([, text]) =>
-      [...text.matchAll(/^```sh\n([\s\S]*?)^```/gm)].flatMap(([, block = ""]) => block.split("\n")),
-    );
-    const installs = commands.filter((line) => /\bnpm (?:i|install|add) .*saga-orchestrator/.test(line));
-    const { version } = JSON.parse(read("package.json"));
-    const packed = `npm install ../saga-orchestrator/saga-orchestrator-${version}.tgz typebox`;
-    expect(installs).toEqual([packed]);
-  });
-});
 
 describe("src/cli/README.md", () => {
   it("has exactly the commands", () => {

@@ -3,10 +3,16 @@
 // `npm run docs` writes them and the tests compare them; the prose around the tables is written by hand.
 import type { Attribute, Attributes } from "../../machines/attribute/kinds.js";
 import { COMMON } from "../../machines/definition/step.js";
+import { writtenWorkflow } from "../../machines/definition/written.js";
 import { CATALOGUE } from "../../machines/expression/catalogue/index.js";
-import { ENGINE_ERRORS } from "../../machines/index.js";
+import { ENGINE_ERRORS, FINDING_CODES } from "../../machines/index.js";
+import { writtenRule } from "../../machines/rule/document.js";
 import { STEP_TYPES, type StepTypes } from "../../machines/steps/index.js";
+import { writtenTrigger } from "../../machines/trigger/document.js";
 import { buildApi } from "../../src/api/index.js";
+import { GROUPS } from "../../src/cli/command.js";
+import { COMMANDS } from "../../src/cli/commands.js";
+import { lineOf, optionsOf } from "../../src/cli/frame/help.js";
 import { createLogger } from "../../src/log.js";
 import { createMetrics } from "../../src/metrics/index.js";
 import { FairScheduler } from "../../src/work/fair-scheduler.js";
@@ -85,10 +91,18 @@ const SECTION = /(<!-- step: (\S+) -->\n)[\s\S]*?(<!-- \/step -->)/g;
 /** `<!-- errors -->` to `<!-- /errors -->` encloses the table of the engine's error codes. */
 const ERROR_SECTION = /(<!-- errors -->\n)[\s\S]*?(<!-- \/errors -->)/;
 
+/** `<!-- findings -->` to `<!-- /findings -->` encloses the table of the codes of findings. */
+const FINDING_SECTION = /(<!-- findings -->\n)[\s\S]*?(<!-- \/findings -->)/;
+
 export function withTables(markdown: string, types: StepTypes = STEP_TYPES): string {
   const errors = Object.entries(ENGINE_ERRORS).map(([code, cause]) => `| \`${code}\` | ${cause} |\n`);
   const table = `| code | cause |\n| --- | --- |\n${errors.join("")}`;
+  const findings = Object.entries(FINDING_CODES).map(
+    ([code, { severity, means }]) => `| \`${code}\` | ${severity} | ${means} |\n`,
+  );
+  const codes = `| code | severity | |\n| --- | --- | --- |\n${findings.join("")}`;
   return markdown
+    .replace(FINDING_SECTION, (_, open: string, close: string) => `${open}\n${codes}\n${close}`)
     .replace(SECTION, (_, open: string, type: string, close: string) => `${open}\n${about(type, types)}\n${close}`)
     .replace(ERROR_SECTION, (_, open: string, close: string) => `${open}\n${table}\n${close}`);
 }
@@ -126,6 +140,20 @@ function row(name: string, { kind, doc, required, fallback }: Attribute<unknown>
   return `| \`${name}\` | ${escaped(kind.name)} | ${standard} | ${escaped(doc)} |`;
 }
 
+/** The JSON Schemas of documents by the name of their file in docs/schemas: for editors. Draft 7 is what they all read. */
+export function editorSchemas(): Readonly<Record<string, object>> {
+  const schema = (title: string, written: object) => ({
+    $schema: "http://json-schema.org/draft-07/schema#",
+    title,
+    ...written,
+  });
+  return {
+    "workflow.schema.json": schema("Workflow", writtenWorkflow()),
+    "rule.schema.json": schema("Rule", writtenRule()),
+    "trigger.schema.json": schema("Trigger", writtenTrigger()),
+  };
+}
+
 /** `<!-- functions -->` to `<!-- /functions -->` encloses the chapters of functions. */
 const FUNCTIONS_SECTION = /(<!-- functions -->\n)[\s\S]*?(<!-- \/functions -->)/;
 
@@ -145,4 +173,36 @@ export function withFunctions(markdown: string): string {
 
 function escaped(text: string): string {
   return text.replaceAll("|", "\\|");
+}
+
+/** `<!-- commands -->` to `<!-- /commands -->` encloses the reference of the command `saga`. */
+const COMMANDS_SECTION = /(<!-- commands -->\n)[\s\S]*?(<!-- \/commands -->)/;
+
+export function withCommands(markdown: string): string {
+  const chapters = GROUPS.map((group) => {
+    const own = COMMANDS.filter((command) => command.group === group);
+    return `## ${group}\n\n${own.map(aboutCommand).join("\n")}`;
+  });
+  return markdown.replace(
+    COMMANDS_SECTION,
+    (_, open: string, close: string) => `${open}\n${chapters.join("\n")}\n${close}`,
+  );
+}
+
+/** A command that reads its arguments itself has its options in its details, as aligned text. */
+function aboutCommand(command: (typeof COMMANDS)[number]): string {
+  const head = `### saga ${command.name}\n\n${command.summary}.\n\n\`\`\`text\nsaga ${lineOf(command)}\n\`\`\`\n`;
+  if (!("load" in command)) return `${head}\n\`\`\`text\n${command.details}\n\`\`\`\n`;
+  const options = optionsOf(command).map(({ flags, says, choices }) => {
+    const among =
+      choices && !says.includes(choices[0] ?? "") ? `: ${choices.map((each) => `\`${each}\``).join(", ")}` : "";
+    return `| \`${escaped(flags)}\` | ${escaped(says)}${among} |\n`;
+  });
+  const { details, examples = [] } = command;
+  return [
+    head,
+    details === undefined ? "" : `\n${details.replace(/\n/g, " ")}\n`,
+    options.length === 0 ? "" : `\n| option | |\n| --- | --- |\n${options.join("")}`,
+    examples.length === 0 ? "" : `\n\`\`\`text\n${examples.join("\n")}\n\`\`\`\n`,
+  ].join("");
 }

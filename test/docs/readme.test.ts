@@ -26,9 +26,9 @@ describe("README", () => {
     expect(textsOf("ci")).toEqual(["npm ci && npm run demo\n", "npm ci && npm test\n"]);
   });
 
-  it("shows the worker of the quick start", () => {
-    const worker = readFileSync(join(ROOT, "examples/quick-start/worker.ts"), "utf8");
-    expect(README).toContain(`\`\`\`ts\n${worker}\`\`\``);
+  it.each(["order.ts", "actions.ts", "worker.ts"])("shows %s of the quick start", (name) => {
+    const text = readFileSync(join(ROOT, "examples/quick-start", name), "utf8");
+    expect(README).toContain(`\`\`\`ts\n${text}\`\`\``);
   });
 
   it("waits for a run by asking the service, and in no loop of the shell", () => {

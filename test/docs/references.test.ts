@@ -28,7 +28,7 @@ const known: Known = {
   paths: new Set(TREE),
   settings: settings(),
   routes: new Set(Object.keys((JSON.parse(read("docs/openapi.json")) as { paths: object }).paths)),
-  scripts: new Set(Object.keys((JSON.parse(read("package.json")) as { scripts: object }).scripts)),
+  scripts: new Set(["package.json", "src/sdk/create/template/_package.json"].flatMap(scriptsIn)),
   laws: new Set(lawsOf(read("docs/architecture.md"))),
   anchorsOf: (path) => (path.endsWith(".md") ? anchorsIn(read(path)) : []),
 };
@@ -39,6 +39,11 @@ function tree(folder: string): string[] {
     if (/^(\.git|\.saga|node_modules|dist|coverage)$/.test(entry.name)) return [];
     return entry.isDirectory() ? [path, ...tree(path)] : [path];
   });
+}
+
+/** Of the repository, and of the project that the documents for newcomers are about. */
+function scriptsIn(path: string): readonly string[] {
+  return Object.keys((JSON.parse(read(path)) as { scripts: object }).scripts);
 }
 
 /** The names that the configuration asks its environment for. */

@@ -48,8 +48,11 @@ const FILE = /^[\w./-]*[\w-]\.(ts|mjs|md|json|sql|proto|yml)$/;
 /** Written by the build or the service, or a name of the user's own. */
 const NOT_OURS = /^(dist|node_modules|\.saga)\b|[*<>…$ ]/;
 
+/** The project that the documents for newcomers are about. */
+const NEW_PROJECT = "src/sdk/create/template";
+
 function exists(name: string, folder: string, paths: ReadonlySet<string>): boolean {
-  const from = [folder, ".", "src", posix.dirname(folder)];
+  const from = [folder, ".", "src", posix.dirname(folder), NEW_PROJECT];
   return from.some((base) => paths.has(posix.normalize(posix.join(base, name)).replace(/\/$/, "")));
 }
 
@@ -84,11 +87,25 @@ export const missingInComments: Finder = (file, source, { paths }) => {
     .filter((name) => !exists(name, posix.dirname(file), paths) && !names.some((path) => path.endsWith(`/${name}`)));
 };
 
-/** Settings of the example's own worker, and of the tests. */
-const OF_TESTS = ["SAGA_TEST_ACCESS", "SAGA_TEST_BUILT", "SAGA_TEST_TALLY", "SAGA_TEST_SCREENSHOTS"];
+/** Settings of the command, of the example's own worker, and of the tests. */
+const OF_TESTS = [
+  "SAGA_TEST_ACCESS",
+  "SAGA_TEST_BUILT",
+  "SAGA_TEST_TALLY",
+  "SAGA_TEST_SCREENSHOTS",
+  "SAGA_TEST_MUTANTS",
+];
 /** The documents say what has become of the retired ones, and of those that a later release has. */
 const ELSEWHERE = [...Object.keys(RETIRED), "SAGA_AUTH_JWKS_URL", "SAGA_AUTH_JWKS_FILE"];
-const OTHER_SETTINGS = new Set(["SAGA_GRPC", "SAGA_TOKEN", "SAGA_API", ...OF_TESTS, ...ELSEWHERE]);
+const OTHER_SETTINGS = new Set([
+  "SAGA_GRPC",
+  "SAGA_URL",
+  "SAGA_TOKEN",
+  "SAGA_TOKEN_FILE",
+  "SAGA_API",
+  ...OF_TESTS,
+  ...ELSEWHERE,
+]);
 
 export const unknownSettings: Finder = (_file, text, { settings }) =>
   matches(text, /\b(?:SAGA|REDIS|AMQP|DATABASE|HTTP|GRPC|LOG)_[A-Z_]*[A-Z]\b/g).filter(

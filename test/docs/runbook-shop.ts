@@ -1,12 +1,12 @@
 // The shop and the bank of the runbook: real SDK workers that can be broken, with books of what they did by idempotency key. Whether the books
 // balance is compared with what the service says of its runs.
 import { expect } from "vitest";
-import { ActionError, createWorker, defineAction } from "../../src/sdk/worker/index.js";
+import { ActionError, createWorker } from "../../src/sdk/worker/index.js";
 import type { Client } from "../faults/client.js";
+import { type Action, handleAll } from "../harness/actions.js";
 
 const TIMING = { resendMs: 100, backoffMs: 50, backoffMaxMs: 500, abortGraceMs: 100, lookAgainMs: 1_000 };
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
-const ANY = { type: "object" };
 
 interface Input {
   readonly card?: string;
@@ -44,7 +44,7 @@ export class Shop {
       ["bank", [shop.refund(() => shop.isBankDown)]],
     ] as const) {
       const options = { log: silent, timing: TIMING, maxInFlight: 64, drainTimeoutMs: 200 };
-      const worker = createWorker({ service, ...at, ...options, actions: [...actions] });
+      const worker = handleAll(createWorker({ service, ...at, ...options }), service, actions);
       await worker.start();
       stops.push(() => worker.stop());
     }
@@ -64,32 +64,32 @@ export class Shop {
     return deliver;
   }
 
-  private charge() {
-    return defineAction({
-      ...{ name: "charge", compensable: true, input: ANY, output: ANY },
+  private charge(): Action {
+    return {
+      ...{ name: "charge", compensable: true },
       execute: ({ card }: Input, { idempotencyKey: key, runId }) => {
         if (card === "declined") throw failure("card_declined");
         this.charges.set(key, { runId });
         return { receipt: key };
       },
-    });
+    };
   }
 
-  private refund(isDown: () => boolean) {
-    return defineAction({
-      ...{ name: "refund", input: ANY, output: ANY },
+  private refund(isDown: () => boolean): Action {
+    return {
+      name: "refund",
       execute: (_input, { idempotencyKey, forwardIdempotencyKey: charge = "" }) => {
         if (isDown()) throw failure("ledger_away");
         this.refunds.set(charge, new Set([...(this.refunds.get(charge) ?? []), idempotencyKey]));
         return {};
       },
-    });
+    };
   }
 
   /** While the carrier is down, an order to the moon is shipped, and its answer is lost. */
-  private ship() {
-    return defineAction({
-      ...{ name: "ship", input: ANY, output: ANY },
+  private ship(): Action {
+    return {
+      name: "ship",
       execute: ({ address }: Input, { idempotencyKey: key, runId, signal }) => {
         if (address === "nowhere") throw failure("unknown_address");
         if (this.isCarrierDown && address !== "the moon") throw failure("carrier_down");
@@ -97,18 +97,18 @@ export class Shop {
         if (!this.isCarrierDown) return { parcel: key };
         return new Promise<object>((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
       },
-    });
+    };
   }
 
-  private letter() {
-    return defineAction({
-      ...{ name: "letter", input: ANY, output: ANY },
+  private letter(): Action {
+    return {
+      name: "letter",
       execute: async (_input, { idempotencyKey: key, runId }) => {
         this.letters.set(key, { runId });
         await this.delivery;
         return {};
       },
-    });
+    };
   }
 
   /** Each charge belongs to a run that succeeded, or was refunded once, or is listed for a person. Returns how many are which. */

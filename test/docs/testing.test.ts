@@ -17,8 +17,9 @@ it("the unit test of docs/testing.md runs as the page says", async () => {
   expect([name === "", text === ""]).toEqual([false, false]);
   const folder = mkdtempSync(join(tmpdir(), "saga-testing-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
-  mkdirSync(join(folder, "node_modules"));
-  symlinkSync(ROOT, join(folder, "node_modules", "saga-orchestrator"));
+  const scope = join(folder, "node_modules", "@saga-orchestrator");
+  mkdirSync(scope, { recursive: true });
+  symlinkSync(join(ROOT, "src/sdk/define"), join(scope, "define"));
   copyFileSync(join(ROOT, "examples/quick-start/order.workflow.json"), join(folder, "order.workflow.json"));
   writeFileSync(join(folder, name), text);
   const reader = { cwd: folder, env: { PATH: process.env.PATH } };

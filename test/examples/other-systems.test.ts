@@ -5,14 +5,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { isObject, type JsonObject } from "../../machines/index.js";
-import {
-  type ActionContext,
-  ActionError,
-  createWorker,
-  defineAction,
-  type Worker,
-} from "../../src/sdk/worker/index.js";
+import { type ActionContext, ActionError, createWorker, type Worker } from "../../src/sdk/worker/index.js";
 import { Client } from "../faults/client.js";
+import { type Action, handleAll } from "../harness/actions.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
@@ -53,9 +48,9 @@ function named(): Map<string, Set<string>> {
 }
 
 function workerOf(serviceName: string, names: ReadonlySet<string>): Worker {
-  const actions = [...names].map((name) =>
-    defineAction({
-      ...{ name, input: { type: "object" }, output: { type: "object" } },
+  const actions = [...names].map(
+    (name): Action => ({
+      name,
       async execute(input: JsonObject, context) {
         const action = `${serviceName}.${name}`;
         const output = (await script[action]?.(input, context)) ?? {};
@@ -65,14 +60,8 @@ function workerOf(serviceName: string, names: ReadonlySet<string>): Worker {
     }),
   );
   const timing = { resendMs: 100, backoffMs: 50 };
-  return createWorker({
-    service: serviceName,
-    grpc: service.grpcAddress,
-    api: service.url,
-    log: SILENT,
-    timing,
-    actions,
-  });
+  const at = { grpc: service.grpcAddress, api: service.url };
+  return handleAll(createWorker({ service: serviceName, ...at, log: SILENT, timing }), serviceName, actions);
 }
 
 beforeAll(async () => {

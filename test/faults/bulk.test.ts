@@ -3,10 +3,11 @@
 // @module-tag alone
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { shardOf } from "../../src/ids.js";
-import { ActionError, createWorker, defineAction, type Worker } from "../../src/sdk/worker/index.js";
+import { ActionError, createWorker, type Worker } from "../../src/sdk/worker/index.js";
 import { ownerOf } from "../../src/shard/placement.js";
 import { livingNodes } from "../cluster/rig.js";
 import { workerToken } from "../harness/access.js";
+import { type Action, handleAll } from "../harness/actions.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
@@ -30,15 +31,13 @@ let client: Client;
 let worker: Worker;
 let broken = true;
 
-const charge = defineAction({
+const charge: Action = {
   name: "charge",
-  input: { type: "object" },
-  output: { type: "object" },
   execute(_input, { idempotencyKey }) {
     if (broken) throw new ActionError("out_of_order", "the card reader is broken", { retryable: false });
     return { receipt: idempotencyKey };
   },
-});
+};
 
 beforeAll(async () => {
   database = await createTestDatabase({ max: 3 });
@@ -51,8 +50,8 @@ beforeAll(async () => {
   worker = createWorker({
     ...workerToken(),
     ...{ service: "till", grpc: service.grpcAddress, api: service.url, log: silent, timing, maxInFlight: 256 },
-    actions: [charge],
   });
+  handleAll(worker, "till", [charge]);
   await worker.start();
   await client.publish("paid", [{ id: "pay", type: "action", action: "till.charge" }], { on_failure: "incident" });
   await client.publish("starter", spawning());

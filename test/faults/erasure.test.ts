@@ -14,6 +14,7 @@ const ITEMS = 700;
 const SPARED_ITEMS = 20;
 /** What names a run that was erased: its tombstone, the empty start, and the hash of its key. */
 const LEFT = ["erased_runs", "run_starts", "start_keys"];
+const UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}";
 
 let database: TestDatabase;
 let killed: ServiceProcess;
@@ -85,13 +86,14 @@ async function tablesWith(text: string): Promise<readonly string[]> {
 /** All rows that name a run of the family, as a count and a hash for each table. */
 async function rowsOf(root: string): Promise<Readonly<Record<string, string>>> {
   const { sql } = database;
-  const runs = await sql<{ id: string }[]>`select id from runs where id = ${root} or root_run_id = ${root}`;
-  const pattern = runs.map(({ id }) => id).join("|");
+  const runs = await sql<{ id: string }[]>`select id::text from runs where id = ${root} or root_run_id = ${root}`;
+  const ids = runs.map(({ id }) => id);
   const hashes: [string, string][] = [];
   for (const name of await tablesOf()) {
     const [row] = await sql<{ hash: string }[]>`
       select count(*) || ' ' || md5(coalesce(string_agg(t::text, ',' order by t::text), '')) as hash
-      from ${sql(name)} t where t::text ~ ${pattern}`;
+      from ${sql(name)} t
+      where exists (select from regexp_matches(t::text, ${UUID}, 'g') found where found[1] = any(${ids}::text[]))`;
     hashes.push([name, row?.hash ?? ""]);
   }
   return Object.fromEntries(hashes);

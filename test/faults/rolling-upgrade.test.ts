@@ -2,6 +2,7 @@
 // after, which writes it; each has migrations of its own. Two services on one database are replaced one after the other, while clients start runs
 // and signal them and workers answer. No answer is worse than a 503 that says when to try again, and every acknowledged run ends right.
 // @module-tag long
+// @waits
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { putKeysBack } from "../harness/access.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";

@@ -1,14 +1,9 @@
 // A shop: a real SDK worker whose actions behave as their inputs say, with a ledger of everything that it executed. A receipt is
 // derived from the idempotency key, so repeated executions of a step on any shop have one effect.
 import { createHash } from "node:crypto";
-import {
-  type ActionContext,
-  ActionError,
-  createWorker,
-  defineAction,
-  type Worker,
-} from "../../src/sdk/worker/index.js";
+import { type ActionContext, ActionError, createWorker, type Worker } from "../../src/sdk/worker/index.js";
 import { workerToken } from "../harness/access.js";
+import { type Action, handleAll } from "../harness/actions.js";
 
 export interface Entry {
   readonly action: string;
@@ -54,28 +49,27 @@ export async function openShop({ grpc, api, service = "shop", token }: ShopOptio
   const ledger: Entry[] = [];
   const broken = new Set<string>();
   const hanging = new Set<Hanging>();
-  const action = (name: string, execute: Execute, more: { autoHeartbeat?: boolean } = {}) =>
-    defineAction({
-      ...{ name, input: { type: "object" }, output: { type: "object" }, ...more },
-      execute(input: Input, ctx) {
-        if (broken.has(name)) throw new ActionError("broken", "the action is broken", { retryable: false });
-        ledger.push(entryOf(name, ctx));
-        return execute(input, ctx, { hanging });
-      },
-    });
+  const action = (name: string, execute: Execute, more: { autoHeartbeat?: boolean } = {}): Action => ({
+    ...{ name, ...more },
+    execute(input: Input, ctx) {
+      if (broken.has(name)) throw new ActionError("broken", "the action is broken", { retryable: false });
+      ledger.push(entryOf(name, ctx));
+      return execute(input, ctx, { hanging });
+    },
+  });
   const worker: Worker = createWorker({
     ...(token === undefined ? workerToken() : { token }),
     ...{ service, grpc, api, log: silent, timing: TIMING, maxInFlight: 64, drainTimeoutMs: 200 },
-    actions: [
-      action("charge", receipt),
-      action("refund", receipt),
-      action("flaky", flaky),
-      action("refuse", refuse),
-      action("slow", slow),
-      action("hang", hang),
-      action("silent", hang, { autoHeartbeat: false }),
-    ],
   });
+  handleAll(worker, service, [
+    action("charge", receipt),
+    action("refund", receipt),
+    action("flaky", flaky),
+    action("refuse", refuse),
+    action("slow", slow),
+    action("hang", hang),
+    action("silent", hang, { autoHeartbeat: false }),
+  ]);
   await worker.start();
   return {
     ledger,

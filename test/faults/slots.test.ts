@@ -4,9 +4,10 @@
 import type { Sql } from "postgres";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
-import { createWorker, defineAction, type Worker } from "../../src/sdk/worker/index.js";
+import { createWorker, type Worker } from "../../src/sdk/worker/index.js";
 import { livingNodes } from "../cluster/rig.js";
 import { credential, workerToken } from "../harness/access.js";
+import { type Action, handleAll } from "../harness/actions.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
@@ -20,7 +21,6 @@ const CONTENDERS = 40;
 const KILLS = 2;
 const PATIENCE_MS = 120_000;
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
-const anObject = { type: "object" };
 
 let database: TestDatabase;
 let service: ServiceProcess;
@@ -31,23 +31,22 @@ let worker: Worker;
 const note = (sql: Sql, runId: string, what: string) =>
   sql`insert into visits (run_id, what) values (${runId}, ${what})`;
 
-const recording = (what: string) =>
-  defineAction({
-    ...{ name: what, input: anObject, output: anObject },
-    execute: async (_input, { runId }) => {
-      await note(database.sql, runId, what);
-      return {};
-    },
-  });
+const recording = (what: string): Action => ({
+  name: what,
+  execute: async (_input, { runId }) => {
+    await note(database.sql, runId, what);
+    return {};
+  },
+});
 
-const visit = defineAction({
-  ...{ name: "visit", input: anObject, output: anObject },
+const visit: Action = {
+  name: "visit",
   execute: async (_input, { runId }) => {
     await note(database.sql, runId, "enter");
     await note(database.sql, runId, "leave");
     return {};
   },
-});
+};
 
 beforeAll(async () => {
   database = await createTestDatabase({ max: 4 });
@@ -60,8 +59,8 @@ beforeAll(async () => {
   worker = createWorker({
     ...workerToken(),
     ...{ service: "room", grpc: service.grpcAddress, api: service.url, log: silent, timing, maxInFlight: 256 },
-    actions: [recording("enter"), recording("leave"), visit],
   });
+  handleAll(worker, "room", [recording("enter"), recording("leave"), visit]);
   await worker.start();
   await client.publish(
     "alone",

@@ -6,9 +6,10 @@ import { setTimeout as delay } from "node:timers/promises";
 import fastify, { type FastifyInstance } from "fastify";
 import { expect, it } from "vitest";
 import { createHttpWorker } from "../../src/sdk/worker/http/index.js";
-import { type ActionContext, ActionError, createWorker, defineAction } from "../../src/sdk/worker/index.js";
+import { type ActionContext, ActionError, createWorker } from "../../src/sdk/worker/index.js";
 import { createRabbitMqWorker } from "../../src/sdk/worker/rabbitmq/index.js";
 import { workerToken } from "../harness/access.js";
+import { type Action, handleAll } from "../harness/actions.js";
 import { createTestDatabase } from "../harness/database.js";
 import { freePorts } from "../harness/ports.js";
 import { openBreakableRabbitMq, ownQueue } from "../harness/rabbitmq.js";
@@ -34,20 +35,17 @@ class Books {
   readonly undone = new Set<string>();
   executions = 0;
 
-  readonly actions = [
-    defineAction({
-      ...{ name: "do", compensable: true, input: { type: "object" }, output: { type: "object" } },
-      execute: (_, ctx) => this.make(ctx),
-    }),
-    defineAction({
-      ...{ name: "undo", input: { type: "object" }, output: { type: "object" } },
+  readonly actions: readonly Action[] = [
+    { name: "do", compensable: true, execute: (_, ctx) => this.make(ctx) },
+    {
+      name: "undo",
       retry: { maxAttempts: -1, initialBackoffMs: 50, maxBackoffMs: 200 },
       timeoutMs: 3_000,
       execute: (_, { forwardIdempotencyKey = "" }) => {
         this.undone.add(forwardIdempotencyKey);
         return {};
       },
-    }),
+    },
   ];
 
   private async make({ idempotencyKey, runId }: ActionContext): Promise<object> {
@@ -80,21 +78,22 @@ describeWithRabbitMq("a saga over three transports", (url) => {
         ...workerToken(),
         service: name,
         api: service.url,
-        actions: books.actions,
         log: silent,
         timing: TIMING,
         drainTimeoutMs: 1_000,
       },
     });
     const queue = ownQueue("three");
-    const grpc = createWorker({ ...common("one"), grpc: service.grpcAddress });
+    const grpc = handleAll(createWorker({ ...common("one"), grpc: service.grpcAddress }), "one", books.actions);
     const rabbitMq = createRabbitMqWorker({ ...common("three"), url: broker.url, queue, cancelCheckMs: 500 });
+    handleAll(rabbitMq, "three", books.actions);
     const [port = 0] = await freePorts(1);
     let app: FastifyInstance;
     // A new worker each time: whatever the former one had in memory is lost.
     const openHttp = async () => {
       const address = `http://127.0.0.1:${port}/`;
       const worker = createHttpWorker({ ...common("two"), address, signingSecret: SIGNING });
+      handleAll(worker, "two", books.actions);
       app = fastify({ forceCloseConnections: true });
       app.register(worker.plugin);
       await app.listen({ host: "127.0.0.1", port });

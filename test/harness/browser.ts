@@ -8,7 +8,7 @@ import { describe, onTestFinished, type TestOptions } from "vitest";
 
 const NAMES = ["chromium", "chromium-browser", "google-chrome"];
 /** What a page shows comes over the network and from other processes. */
-const PATIENCE_MS = 30_000;
+const PATIENCE_MS = 60_000;
 
 function executable(): string | undefined {
   const folders = (process.env.PATH ?? "").split(":");

@@ -15,6 +15,16 @@ const BUILT = process.env.SAGA_TEST_BUILT === "true";
 /** What vitest leaves to Node. */
 export const LEFT_TO_NODE = new RegExp(`/dist/${FOLDERS}`);
 
+/** The packages of the SDK by their names, as examples import them: here they are the modules that the tests themselves import. */
+const PACKAGE = /^@saga-orchestrator\/(\w+)(?:\/(\w+))?$/;
+
+function packaged(name: string): string | undefined {
+  const [, folder, entry = ""] = PACKAGE.exec(name) ?? [];
+  if (folder === undefined) return;
+  const [from, file] = BUILT ? ["dist", "index.js"] : ["", "index.ts"];
+  return join(ROOT, from, "src/sdk", folder, entry, file);
+}
+
 /** Leads the tests' imports to the build. */
 export const builtModules: Plugin = {
   name: "built-modules",
@@ -24,6 +34,7 @@ export const builtModules: Plugin = {
     if (ssr.resolve) ssr.resolve.conditions = ["node"];
   },
   resolveId(name, importer) {
+    if (PACKAGE.test(name)) return packaged(name);
     if (!BUILT || importer === undefined || !name.startsWith(".")) return;
     const path = relative(ROOT, resolve(dirname(importer), name));
     const built = join(ROOT, "dist", path);

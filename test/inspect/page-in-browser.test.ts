@@ -28,10 +28,16 @@ let runId: Awaited<ReturnType<typeof insertRun>>;
 
 beforeAll(async () => {
   await rig.call("POST", "/api/v1/workflows", WORKFLOW);
-  runId = await insertRun(rig);
-  await rig.database.sql`update runs set definition_id = (select definition_id from definitions) where id = ${runId}`;
-  await appendEvents(rig, runId, [{ type: "saga.started" }, { type: "step.started", step: "begin" }]);
+  runId = await liveRun();
 });
+
+/** A run that waits for its first step, until the test ends it. */
+async function liveRun(): Promise<typeof runId> {
+  const id = await insertRun(rig);
+  await rig.database.sql`update runs set definition_id = (select definition_id from definitions) where id = ${id}`;
+  await appendEvents(rig, id, [{ type: "saga.started" }, { type: "step.started", step: "begin" }]);
+  return id;
+}
 
 const addressOf = (app: FastifyInstance) => `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
 
@@ -108,7 +114,7 @@ describeWithBrowser("the page of the inspector", () => {
 
   it("is linked by the page of the run where the service has an inspector", async () => {
     const ui = await playedInspector();
-    const { page } = await openPage(await serviceWith(ui, CONSOLE), `/console/runs/${runId}`, {
+    const { page } = await openPage(await serviceWith(ui, CONSOLE), `/console/runs/${await liveRun()}`, {
       ...{ allowed: [ui], isPatient: true },
     });
     await page.getByRole("link", { name: "Stately inspector" }).click();

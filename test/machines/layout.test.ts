@@ -285,6 +285,7 @@ describe("parallels and joins", () => {
         {
           path: "$.steps[4].next",
           message: "ends the catch chain: to try again, go to a step before the try_catch",
+          code: "catch_returns",
         },
       ],
     ]);
@@ -297,7 +298,13 @@ describe("parallels and joins", () => {
     const { problems, warnings } = compileWorkflow({ id: "w", name: "w", start: "p", steps });
     expect([problems, warnings]).toEqual([
       [],
-      [{ path: "$.steps[0].on_error", message: "has no effect: set the on_error of its join" }],
+      [
+        {
+          path: "$.steps[0].on_error",
+          message: "has no effect: set the on_error of its join",
+          code: "on_error_ignored",
+        },
+      ],
     ]);
   });
 

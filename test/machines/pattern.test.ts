@@ -99,7 +99,7 @@ describe("the cost of a test", () => {
 });
 
 describe("a pattern", () => {
-  it("forgets the states of a hostile text: six of them keep no 40 MB", () => {
+  it("forgets the states of a hostile text: six of them keep no 40 MB", { tags: "long" }, () => {
     const text = `${randomText("abcd", 3_000)}a`;
     const patterns = Array.from({ length: 6 }, (_, n) => compilePattern(`.{${200 + n}}c.{20}d$`));
     const before = usedHeap();

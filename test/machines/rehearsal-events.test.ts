@@ -1,6 +1,6 @@
 // Events in a rehearsal: what one run publishes another one takes, and a mock is the payload of an event from outside.
 import { describe, expect, it } from "vitest";
-import { rehearse } from "../../src/sdk/testing/index.js";
+import { rehearse } from "../../src/sdk/define/testing/index.js";
 
 const wait = (id: string, more: object) => ({ id, type: "wait_for_event", topic: "sent", ...more });
 const document = (...steps: object[]) => ({ id: "wf", name: "wf", start: "a", steps });

@@ -86,14 +86,18 @@ describe("warnings", () => {
   it("a row below one that always matches is warned about", () => {
     const rows = [ROW, { when: " true", then: {} }, ROW];
     expect(compileRule(table(rows)).warnings).toEqual([
-      { path: "$.spec.rows[1]", message: "always matches: the rows below it are never tried" },
+      { path: "$.spec.rows[1]", message: "always matches: the rows below it are never tried", code: "rule_row_never" },
     ]);
     expect(compileRule(table(rows.slice(0, 2))).warnings).toEqual([]);
   });
 
   it("a when that subtracts an id is warned about at its place", () => {
     expect(compileRule(table([{ when: "inputs.step-1 > 0", then: {} }])).warnings).toEqual([
-      { path: "$.spec.rows[0].when", message: 'inputs.step-1 is a subtraction; for a key write inputs["step-1"]' },
+      {
+        path: "$.spec.rows[0].when",
+        message: 'inputs.step-1 is a subtraction; for a key write inputs["step-1"]',
+        code: "expression_doubt",
+      },
     ]);
   });
 });

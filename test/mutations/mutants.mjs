@@ -2207,4 +2207,12 @@ export const MUTANTS = [
     test: "test/dispatch/grpc-certificates.test.ts",
     red: "a client certificate counts until it expires, also over a connection that was opened before",
   },
+  {
+    name: "a node that starts is not told what another has died of",
+    file: "src/cluster/supervisor.ts",
+    find: "for (const node of this.nodes) void node.ready",
+    replace: "for (const node of this.serving) void node.ready",
+    test: "test/cluster/supervisor.test.ts",
+    red: "what all nodes are told reaches a node that was starting when it was said, once that serves",
+  },
 ];

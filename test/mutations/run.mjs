@@ -13,6 +13,8 @@ import { NamedTests } from "./named-tests.mjs";
 const AT_ONCE = 4;
 /** `.ci/run` has just seen the same tests pass. */
 const UNMUTATED_PASS = process.env.SAGA_TEST_UNMUTATED_PASS === "true";
+/** `1/3`: of those that are selected, every third one, the second first. Absent: all. */
+const [PART, PARTS] = (process.env.SAGA_TEST_MUTANTS ?? "0/1").split("/").map(Number);
 /** How long a test waits for a fact that its mutant may have prevented. Without a mutation each is there within a few seconds. */
 process.env.SAGA_TEST_PATIENCE_MS ??= "12000";
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
@@ -118,7 +120,10 @@ function tally(passed, failed, survivors) {
 
 async function main() {
   const words = process.argv.slice(2);
-  const selected = MUTANTS.filter(({ name }) => words.every((word) => name.includes(word)));
+  if (!(PART >= 0 && PART < PARTS)) throw new Error("SAGA_TEST_MUTANTS is a part of parts, such as 0/3");
+  const named = MUTANTS.filter(({ name }) => words.every((word) => name.includes(word)));
+  const selected = named.filter((_, index) => index % PARTS === PART);
+  if (PARTS > 1) console.log(`${selected.length} of ${named.length} mutants: part ${PART} of 0 to ${PARTS - 1}`);
   const mutants = selected.filter(({ needs }) => needs === undefined || process.env[needs]);
   for (const { name, needs } of selected)
     if (needs !== undefined && !process.env[needs]) console.log(`skipped, needs ${needs}: ${name}`);

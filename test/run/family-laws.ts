@@ -33,7 +33,8 @@ export async function familiesEnd(sql: Sql, roots: readonly string[], within = 6
   await allEnd(sql, roots, within);
   const rows = await sql<{ id: string; parent: string | null; root: string }[]>`
     select id, parent_run_id as parent, coalesce(root_run_id, id) as root from runs
-    where id = any(${[...roots]}::text[]::uuid[]) or root_run_id = any(${[...roots]}::text[]::uuid[]) order by started_at, id`;
+    where id = any(${[...roots]}::text[]::uuid[]) or root_run_id = any(${[...roots]}::text[]::uuid[])
+    order by parent_run_id is not null, started_at, id`;
   const seen = await allSound(
     sql,
     rows.map(({ id }) => id),

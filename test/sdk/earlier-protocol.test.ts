@@ -4,11 +4,11 @@ import { createServer } from "node:http";
 import { fileURLToPath } from "node:url";
 import { type Client, credentials, loadPackageDefinition, Server, ServerCredentials, status } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
-import { Type } from "typebox";
 import { afterEach, describe, expect, it } from "vitest";
 import { PROTO_OPTIONS, protoPath } from "../../src/sdk/protocol/index.js";
-import { createWorker, defineAction } from "../../src/sdk/worker/index.js";
+import { createWorker } from "../../src/sdk/worker/index.js";
 import { dispatchNow, until, useNodes, type Wire } from "../dispatch/rig.js";
+import { handleAll } from "../harness/actions.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 
 const earlier = loadSync(fileURLToPath(new URL("worker-0.6.proto", import.meta.url)), PROTO_OPTIONS);
@@ -111,12 +111,11 @@ describe("this worker on an earlier service", () => {
       ),
     );
     closers.push(() => server.forceShutdown());
-    const Any = Type.Record(Type.String(), Type.Unknown());
     const worker = createWorker({
       ...{ service: "payments", grpc: `127.0.0.1:${port}`, api: await registered() },
       maxInFlight: 10,
-      actions: [defineAction({ name: "charge", input: Any, output: Any, execute: () => ({}) })],
     });
+    handleAll(worker, "payments", [{ name: "charge", execute: () => ({}) }]);
     closers.push(() => worker.stop());
     await worker.start();
     await until(() => got.filter(({ result }) => result).length === 10);

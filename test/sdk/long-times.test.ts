@@ -6,6 +6,7 @@ import type { ExecuteStep } from "../../src/sdk/protocol/index.js";
 import { Alarm } from "../../src/sdk/timer.js";
 import { readMessage, readStep } from "../../src/sdk/worker/callback/message.js";
 import { Executor, type Origin } from "../../src/sdk/worker/executor.js";
+import { Handlers } from "../../src/sdk/worker/handlers.js";
 import { type ActionContext, defineAction } from "../../src/sdk/worker/index.js";
 import { completeTiming } from "../../src/sdk/worker/timing.js";
 import { makeCall } from "../dispatch/rig.js";
@@ -34,15 +35,17 @@ const overHttp = (days: number) => readStep(readMessage(stepJson(dispatchOf(days
 function executed(step: ExecuteStep): { readonly ctx: ActionContext; readonly beats: number[] } {
   const beats: number[] = [];
   let seen: ActionContext | undefined;
+  const handlers = new Handlers("shop");
   const hang = defineAction({
-    ...{ name: step.action, version: step.version, input: {}, output: {} },
-    execute: (_, ctx) => {
-      seen = ctx;
-      return new Promise((resolve) => ctx.signal.addEventListener("abort", () => resolve({})));
-    },
+    ...{ service: "shop", name: step.action, version: step.version, input: {}, output: {} },
   });
+  const execute = (_: unknown, ctx: ActionContext) => {
+    seen = ctx;
+    return new Promise((resolve) => ctx.signal.addEventListener("abort", () => resolve({})));
+  };
+  handlers.add(hang, execute, {});
   const executor = new Executor<Origin>({
-    ...{ actions: [hang], outputBytes: 1_000, log: silent, answer: () => {} },
+    ...{ handlers, outputBytes: 1_000, log: silent, answer: () => {} },
     heartbeat: () => beats.push(Date.now()),
   });
   expect(executor.execute(step, { live: true, heartbeatIntervalMs: 0 })).toBe(true);

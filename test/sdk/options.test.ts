@@ -2,34 +2,88 @@
 // that says so.
 import { describe, expect, it } from "vitest";
 import { createHttpWorker } from "../../src/sdk/worker/http/index.js";
-import { createWorker, defineAction } from "../../src/sdk/worker/index.js";
+import { createWorker, defineAction, type Handles } from "../../src/sdk/worker/index.js";
 import { createRabbitMqWorker } from "../../src/sdk/worker/rabbitmq/index.js";
 
 const Any = { type: "object" } as const;
 
 describe("an action", () => {
+  it("may be of a service whose name has dots", () => {
+    expect(defineAction({ service: "eu.shop", name: "charge", input: Any, output: Any }).service).toBe("eu.shop");
+  });
+
   it.each([
     [{ timeout_ms: 5 }, 'action charge has an unknown member "timeout_ms": did you mean timeoutMs?'],
-    [{ run: 1 }, /unknown member "run": it may have name, version, description/],
+    [{ execute: () => ({}) }, /unknown member "execute": it may have service, name, version, description/],
     [{ retry: { max_attempts: 5, initial_backoff_ms: 1 } }, /retry of action charge .* did you mean maxAttempts\?/],
   ])("refuses a member that would not count, and names the one that was meant: %o", (more, message) => {
-    const options = { name: "charge", input: Any, output: Any, execute: () => ({}), ...more };
+    const options = { service: "shop", name: "charge", input: Any, output: Any, ...more };
     expect(() => defineAction(options as Parameters<typeof defineAction>[0])).toThrow(message);
   });
 
   it.each([
-    [{ execute: undefined }, "action charge needs execute, a function"],
+    [{ name: "a.b" }, 'action name "a.b" must match'],
+    [{ name: "" }, 'action name "" must match'],
+    [{ service: "the shop" }, 'service "the shop" of action charge must match'],
+    [{ version: 0 }, "version of action charge must be an integer of 1 or more"],
     [{ input: undefined }, "action charge needs input, a JSON Schema"],
     [{ output: "text" }, "action charge needs output, a JSON Schema"],
   ])("refuses one that no step could use: %o", (more, message) => {
-    const options = { name: "charge", input: Any, output: Any, execute: () => ({}), ...more };
+    const options = { service: "shop", name: "charge", input: Any, output: Any, ...more };
     expect(() => defineAction(options as unknown as Parameters<typeof defineAction>[0])).toThrow(message);
   });
 });
 
+interface Made extends Handles {
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+const called = { service: "shop", api: "http://127.0.0.1:1" };
+const transports: readonly (readonly [string, () => Made])[] = [
+  ["gRPC", () => createWorker({ ...called, grpc: "127.0.0.1:1" })],
+  ["HTTP", () => createHttpWorker({ ...called, address: "http://127.0.0.1:2" })],
+  ["RabbitMQ", () => createRabbitMqWorker({ ...called, url: "amqp://127.0.0.1:1", queue: "q" })],
+];
+
+describe.each(transports)("handle of a worker over %s", (_transport, make) => {
+  const quick = defineAction({ service: "shop", name: "quick", input: Any, output: Any });
+  const code = () => ({});
+
+  it("takes several actions and versions, one after the other", () => {
+    const worker = make();
+    const second = defineAction({ service: "shop", name: "quick", version: 2, input: Any, output: Any });
+    const slow = defineAction({ service: "shop", name: "slow", input: Any, output: Any });
+    expect(worker.handle(quick, code).handle(second, code).handle(slow, code, { autoHeartbeat: false })).toBe(worker);
+  });
+
+  it.each([
+    [[{ ...quick, service: "bank" }, code], "action quick is of the service bank, and this worker of shop"],
+    [[quick], "action quick needs its code, a function, as the second argument"],
+    [[undefined, code], "handle takes a contract first, as defineAction returns it"],
+    [[code], "handle takes a contract first, as defineAction returns it"],
+    [[quick, code, { autoheartbeat: false }], 'unknown member "autoheartbeat": did you mean autoHeartbeat?'],
+  ])("refuses what could not work: %o", (given, message) => {
+    const handle = () => make().handle(...(given as unknown as Parameters<Made["handle"]>));
+    expect(handle).toThrow(TypeError);
+    expect(handle).toThrow(message);
+  });
+
+  it("refuses the same version of an action twice", () => {
+    const worker = make().handle(quick, code);
+    expect(() => worker.handle(quick, code)).toThrow("action quick@1 is handled twice");
+  });
+
+  it("comes before start: later ones and a start without any are refused", async () => {
+    const worker = make();
+    await expect(worker.start()).rejects.toThrow("the worker of shop has no actions: call handle(contract, execute)");
+    expect(() => worker.handle(quick, code)).toThrow("action quick is handled after the worker was started");
+    await worker.stop();
+  });
+});
+
 describe("the options of a worker", () => {
-  const quick = defineAction({ name: "quick", input: Any, output: Any, execute: () => ({}) });
-  const called = { service: "s", api: "http://127.0.0.1:1", actions: [quick] };
+  const called = { service: "s", api: "http://127.0.0.1:1" };
   const makers: readonly (readonly [string, object, (options: object) => unknown])[] = [
     ["gRPC", { ...called, grpc: "127.0.0.1:1" }, (options) => createWorker(options as never)],
     ["HTTP", { ...called, address: "http://127.0.0.1:2" }, (options) => createHttpWorker(options as never)],
@@ -46,10 +100,8 @@ describe("the options of a worker", () => {
       [{ api: "127.0.0.1:8080" }, 'such as "http://127.0.0.1:8080", and it is "127.0.0.1:8080"'],
       [{ api: "http://" }, 'and it is "http://"'],
       [{ service: undefined }, "service must be the name before the dot"],
-      [{ actions: undefined }, "a worker needs at least one action"],
-      [{ actions: [] }, "a worker needs at least one action"],
       [{ drainTimeoutms: 5 }, 'a worker has an unknown member "drainTimeoutms": did you mean drainTimeoutMs?'],
-      [{ action: [quick] }, /unknown member "action": it may have service, /],
+      [{ actions: [] }, /unknown member "actions": it may have service, /],
     ])("are refused before anything is connected to: %o", (more, message) => {
       expect(() => make({ ...options, ...more })).toThrow(message);
     });

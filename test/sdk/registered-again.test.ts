@@ -5,11 +5,12 @@ import { afterEach, describe, expect, it } from "vitest";
 import { type NodeHandle, startNode } from "../../src/cluster/node.js";
 import { loadConfig } from "../../src/config/index.js";
 import { createHttpWorker } from "../../src/sdk/worker/http/index.js";
-import { createWorker, defineAction } from "../../src/sdk/worker/index.js";
+import { createWorker } from "../../src/sdk/worker/index.js";
 import { createRabbitMqWorker } from "../../src/sdk/worker/rabbitmq/index.js";
 import { stateOf } from "../../src/store/engine/table-state.js";
 import { Client } from "../faults/client.js";
 import { accessSettings, workerToken } from "../harness/access.js";
+import { type Action, handleAll } from "../harness/actions.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { freePorts } from "../harness/ports.js";
 import { brokerSettings, ownQueue } from "../harness/rabbitmq.js";
@@ -22,6 +23,8 @@ const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
+
+const ACTIONS = ["charge", "refund"].map((name): Action => ({ name, execute: () => ({ name }) }));
 
 /** A service that keeps its addresses while its nodes come and go. */
 class Service {
@@ -72,15 +75,13 @@ class Service {
   /** What every worker of the test is made with. */
   get common() {
     const keep = (fields: object, message: string) => void this.lines.push(`${message} ${JSON.stringify(fields)}`);
-    const actions = ["charge", "refund"].map((name) =>
-      defineAction({ name, input: { type: "object" }, output: { type: "object" }, execute: () => ({ name }) }),
-    );
     const log = { debug: keep, info: keep, warn: keep, error: keep };
-    return { ...workerToken(), service: "shop", api: this.api, actions, log, timing: TIMING };
+    return { ...workerToken(), service: "shop", api: this.api, log, timing: TIMING };
   }
 
   async grpcWorker(): Promise<void> {
     const worker = createWorker({ ...this.common, grpc: this.grpc });
+    handleAll(worker, "shop", ACTIONS);
     closers.push(() => worker.stop());
     await worker.start();
   }
@@ -112,6 +113,7 @@ describe("a worker whose service comes back with an empty database registers its
     loses(async ({ common }) => {
       const [port] = await freePorts(1);
       const worker = createHttpWorker({ ...common, address: `http://127.0.0.1:${port}/saga` });
+      handleAll(worker, "shop", ACTIONS);
       const app = fastify();
       app.register(worker.plugin, { prefix: "/saga" });
       await app.listen({ host: "127.0.0.1", port });
@@ -126,6 +128,7 @@ describeWithRabbitMq("a worker over RabbitMQ whose service comes back with an em
     loses(
       async ({ common }) => {
         const worker = createRabbitMqWorker({ ...common, url, queue: ownQueue("shop") });
+        handleAll(worker, "shop", ACTIONS);
         closers.push(() => worker.stop());
         await worker.start();
       },

@@ -13,9 +13,9 @@ import { readSigning } from "../../src/egress/signing.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createMetrics } from "../../src/metrics/index.js";
 import { createHttpWorker } from "../../src/sdk/worker/http/index.js";
-import { defineAction } from "../../src/sdk/worker/index.js";
 import { type Asked, openNode, Site, secretsOf } from "../dispatch/requests-rig.js";
 import { makeCall } from "../dispatch/rig.js";
+import { type Action, handleAll } from "../harness/actions.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
@@ -44,18 +44,19 @@ interface OpenWorker {
 /** It is not registered: nothing asks the service for it. */
 async function openWorker(service: string, signingSecret?: string | readonly string[]): Promise<OpenWorker> {
   const [executed, statuses]: [string[], number[]] = [[], []];
-  const charge = defineAction({
-    ...{ name: "charge", input: { type: "object" }, output: { type: "object" } },
-    execute: (_: object, { dispatchId }) => {
+  const charge: Action = {
+    name: "charge",
+    execute: (_, { dispatchId }) => {
       executed.push(dispatchId);
       return { receipt: "r-1" };
     },
-  });
+  };
   const app = fastify();
   const worker = createHttpWorker({
-    ...{ service, api: "http://127.0.0.1:1", address: "http://127.0.0.1:1/", actions: [charge], log: silent },
+    ...{ service, api: "http://127.0.0.1:1", address: "http://127.0.0.1:1/", log: silent },
     ...(signingSecret !== undefined && { signingSecret }),
   });
+  handleAll(worker, service, [charge]);
   app.addHook("onResponse", async (_, { statusCode }) => void statuses.push(statusCode));
   app.register(worker.plugin);
   const url = await app.listen({ host: "127.0.0.1", port: 0 });

@@ -10,10 +10,11 @@ import { type NodeHandle, startNode } from "../../src/cluster/node.js";
 import { loadConfig } from "../../src/config/index.js";
 import { readSigning } from "../../src/egress/signing.js";
 import { createHttpWorker, type HttpWorkerOptions } from "../../src/sdk/worker/http/index.js";
-import { type ActionContext, ActionError, createWorker, defineAction } from "../../src/sdk/worker/index.js";
+import { type ActionContext, ActionError, createWorker } from "../../src/sdk/worker/index.js";
 import { createRabbitMqWorker } from "../../src/sdk/worker/rabbitmq/index.js";
 import { Client } from "../faults/client.js";
 import { accessSettings, workerToken } from "../harness/access.js";
+import { type Action, handleAll } from "../harness/actions.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { freePorts } from "../harness/ports.js";
 import { brokerSettings, ownQueue } from "../harness/rabbitmq.js";
@@ -69,14 +70,14 @@ class Shop {
     return this.seen.filter((each) => each.ctx.runId === runId && each.name === name);
   }
 
-  private action(name: string, execute: (input: unknown, ctx: ActionContext) => unknown) {
-    return defineAction({
-      ...{ name, retry: ONCE, compensable: name !== "refund", input: { type: "object" }, output: { type: "object" } },
-      execute: (input: object, ctx) => {
+  private action(name: string, execute: (input: unknown, ctx: ActionContext) => unknown): Action {
+    return {
+      ...{ name, retry: ONCE, compensable: name !== "refund" },
+      execute: (input, ctx) => {
         this.seen.push({ name, ctx, input });
-        return execute(input, ctx) as object;
+        return execute(input, ctx);
       },
-    });
+    };
   }
 }
 
@@ -84,13 +85,14 @@ interface Running {
   stop(): Promise<unknown>;
 }
 
-const common = (service: string, shop: Shop) => ({
+const common = (service: string) => ({
   ...workerToken(),
-  ...{ service, api: client.url, actions: shop.actions, log: silent, timing: TIMING, drainTimeoutMs: 5_000 },
+  ...{ service, api: client.url, log: silent, timing: TIMING, drainTimeoutMs: 5_000 },
 });
 
 async function grpc(service: string, shop: Shop): Promise<Running> {
-  const worker = createWorker({ ...common(service, shop), grpc: `127.0.0.1:${node.grpcPort}` });
+  const worker = createWorker({ ...common(service), grpc: `127.0.0.1:${node.grpcPort}` });
+  handleAll(worker, service, shop.actions);
   await worker.start();
   return worker;
 }
@@ -103,7 +105,8 @@ async function http(
   const [port] = await freePorts(1);
   const url = `http://127.0.0.1:${port}/saga`;
   const signing = { signingSecret: ["an old secret", secretOf(service)] };
-  const worker = createHttpWorker({ ...common(service, shop), ...signing, address: url, cancelCheckMs: 100, ...more });
+  const worker = createHttpWorker({ ...common(service), ...signing, address: url, cancelCheckMs: 100, ...more });
+  handleAll(worker, service, shop.actions);
   const app: FastifyInstance = fastify();
   app.register(worker.plugin, { prefix: "/saga" });
   await app.listen({ host: "127.0.0.1", port: port ?? 0 });
@@ -116,7 +119,8 @@ async function http(
 }
 
 async function rabbitMq(url: string, service: string, shop: Shop, queue: string): Promise<Running> {
-  const worker = createRabbitMqWorker({ ...common(service, shop), url, queue, cancelCheckMs: 100 });
+  const worker = createRabbitMqWorker({ ...common(service), url, queue, cancelCheckMs: 100 });
+  handleAll(worker, service, shop.actions);
   await worker.start();
   return worker;
 }

@@ -3,15 +3,17 @@
 
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { Type } from "typebox";
+import { type TSchema, Type } from "typebox";
 import { afterEach, describe, expect, expectTypeOf, it } from "vitest";
 import { overloaded } from "../../src/errors.js";
 import {
-  type Action,
   type ActionContext,
+  type ActionContract,
   ActionError,
   createWorker,
   defineAction,
+  type Execute,
+  type HandleOptions,
   runWorker,
   type Worker,
   type WorkerOptions,
@@ -66,65 +68,65 @@ const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const TIMING = { resendMs: 10_000, backoffMs: 10, backoffMaxMs: 50, lookAgainMs: 50, abortGraceMs: 200 };
 const Any = Type.Record(Type.String(), Type.Unknown());
 
-type Execute = (input: unknown, ctx: ActionContext) => unknown;
+type Code = (input: unknown, ctx: ActionContext) => unknown;
 
-function charge(execute: Execute, more: Partial<Action> = {}): Action {
-  return { ...defineAction({ name: "charge", input: Any, output: Any, execute: execute as never }), ...more };
+const charge = defineAction({ service: "payments", name: "charge", input: Any, output: Any });
+
+interface Started extends Partial<WorkerOptions>, HandleOptions {
+  /** Default: charge. */
+  readonly contract?: ActionContract;
 }
 
-async function start(n: Node, execute: Execute, options: Partial<WorkerOptions> = {}): Promise<Worker> {
+async function start(n: Node, execute: Code, options: Started = {}): Promise<Worker> {
+  const { contract = charge, autoHeartbeat = true, ...rest } = options;
   const worker = createWorker({
     service: "payments",
     grpc: n.target,
     api: (await registry()).url,
-    actions: [charge(execute)],
     log: silent,
     timing: TIMING,
     drainTimeoutMs: 2_000,
-    ...options,
-  });
+    ...rest,
+  }).handle(contract, execute as Execute<TSchema, TSchema>, { autoHeartbeat });
   closers.push(() => worker.stop());
   await worker.start();
   return worker;
 }
 
-describe("defineAction", () => {
-  it("infers its types from TypeBox and from plain JSON Schema", () => {
-    defineAction({
-      name: "a",
+const nowhere = { service: "payments", api: "http://127.0.0.1:1", grpc: "127.0.0.1:1" };
+
+describe("handle", () => {
+  it("types the code by TypeBox and by plain JSON Schema", () => {
+    const pay = defineAction({
+      ...{ service: "payments", name: "pay", compensable: true },
       input: Type.Object({ amount: Type.Number() }),
       output: Type.Object({ id: Type.String() }),
-      execute(input) {
-        expectTypeOf(input).toEqualTypeOf<{ amount: number }>();
-        return { id: String(input.amount) };
-      },
     });
-    defineAction({
-      name: "b",
+    const send = defineAction({
+      ...{ service: "payments", name: "send", output: { type: "object" } },
       input: { type: "object", properties: { to: { type: "string" } }, required: ["to"] },
-      output: { type: "object" },
-      execute(input) {
+    });
+    const worker = createWorker(nowhere)
+      .handle(pay, (input, ctx) => {
+        expectTypeOf(input).toEqualTypeOf<{ amount: number }>();
+        expectTypeOf(ctx).toEqualTypeOf<ActionContext>();
+        return { id: String(input.amount) };
+      })
+      .handle(send, async (input) => {
         expectTypeOf(input.to).toEqualTypeOf<string>();
         return {};
-      },
-    });
+      });
+    expectTypeOf(worker).toEqualTypeOf<Worker>();
+    // @ts-expect-error The contract's output has an id, which is a text.
+    createWorker(nowhere).handle(pay, () => ({ id: 5 }));
+    // @ts-expect-error An output without it.
+    createWorker(nowhere).handle(pay, async () => ({}));
+    // @ts-expect-error There is no such member of the input.
+    createWorker(nowhere).handle(pay, ({ total }) => ({ id: String(total) }));
   });
 
-  it("refuses names that no workflow could call", () => {
-    const make = (name: string, version?: number) => () =>
-      defineAction({
-        name,
-        ...(version === undefined ? {} : { version }),
-        input: Any,
-        output: Any,
-        execute: () => ({}),
-      });
-    expect(make("a.b")).toThrow(TypeError);
-    expect(make("")).toThrow(TypeError);
-    expect(make("a", 0)).toThrow(TypeError);
-    const quick = defineAction({ name: "a", input: {}, output: {}, execute: () => ({}) });
-    const empty = { service: "s", api: "http://127.0.0.1:1", grpc: "127.0.0.1:1", actions: [quick], token: "" };
-    expect(() => createWorker(empty)).toThrow("the token is an empty text");
+  it("refuses a token that is an empty text", () => {
+    expect(() => createWorker({ ...nowhere, token: "" })).toThrow("the token is an empty text");
   });
 });
 
@@ -132,7 +134,8 @@ describe("registering", () => {
   it("declares the actions as plain JSON Schema, with the credential", async () => {
     const n = await node();
     const api = await registry();
-    const action = defineAction({
+    const contract = defineAction({
+      service: "payments",
       name: "refund",
       version: 2,
       description: "gives it back",
@@ -143,9 +146,8 @@ describe("registering", () => {
       dryRunSupported: true,
       input: Type.Object({ amount: Type.Number() }),
       output: Type.Object({}),
-      execute: () => ({}),
     });
-    await start(n, () => ({}), { api: api.url, actions: [action], token: "t0k", serviceVersion: "1.2" });
+    await start(n, () => ({}), { api: api.url, contract, token: "t0k", serviceVersion: "1.2" });
     expect(api.authorizations).toEqual(["Bearer t0k"]);
     expect(api.bodies).toEqual([
       {
@@ -214,10 +216,9 @@ describe("registering", () => {
       service: "payments",
       grpc: n.target,
       api: "http://127.0.0.1:1",
-      actions: [charge(() => ({}))],
       log: silent,
       timing: TIMING,
-    });
+    }).handle(charge, () => ({}));
     const started = worker.start();
     await worker.stop();
     await expect(started).rejects.toThrow("stopped");
@@ -255,7 +256,7 @@ describe("executing", () => {
     expect([deadline >= sentAt + 10_000, deadline <= Date.now() + 10_000]).toEqual([true, true]);
   });
 
-  const thrown: [string, Execute, object][] = [
+  const thrown: [string, Code, object][] = [
     [
       "an ActionError says what it says",
       () => {
@@ -357,14 +358,11 @@ describe("executing", () => {
 
     const m = await node();
     let beat: () => void = () => {};
-    const manual = charge(
-      (_input, ctx) => {
-        beat = ctx.heartbeat;
-        return wait();
-      },
-      { autoHeartbeat: false },
-    );
-    await start(m, wait, { actions: [manual] });
+    const manual: Code = (_input, ctx) => {
+      beat = ctx.heartbeat;
+      return wait();
+    };
+    await start(m, manual, { autoHeartbeat: false });
     const told = dispatchNow(m, { call: makeCall({ heartbeatTimeoutMs: 60_000 }) });
     await until(() => m.dispatcher.inFlight === 1);
     await until(() => {
@@ -551,8 +549,7 @@ describe("stopping", () => {
 describe("runWorker", () => {
   it("runs until a signal, then drains; a second signal ends the process", async () => {
     const told: string[] = [];
-    const worker: Worker = {
-      workerId: "w",
+    const worker: Parameters<typeof runWorker>[0] = {
       start: async () => void told.push("start"),
       stop: async () => void told.push("stop"),
     };
@@ -567,8 +564,7 @@ describe("runWorker", () => {
 
   it("stops a worker that cannot start, and logs the reason", async () => {
     let stopped = false;
-    const worker: Worker = {
-      workerId: "w",
+    const worker: Parameters<typeof runWorker>[0] = {
       start: () => Promise.reject(new Error("refused")),
       stop: async () => {
         stopped = true;

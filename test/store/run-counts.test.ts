@@ -30,13 +30,13 @@ afterAll(() => database.drop());
 const TENANT = "0a000000-0000-4000-8000-000000000000";
 const PARENT = asRunId("0b000000-0000-4000-8000-000000000000");
 
-/** Unfinished runs of every kind, and ended ones if `ago` says when: up to that many hours ago. */
+/** Unfinished runs of every kind, and ended ones if `ago` says when: up to that many hours ago, and longer ago than a count waits for. */
 async function insert(count: number, ago?: number): Promise<void> {
   await database.sql`
     insert into runs (id, shard, revision, fence, last_seq, state, paused_reason, last_event_at, terminal_at, requires_manual_review, record,
       workflow_id, version, definition_id, tenant_id, parent_run_id, business_key, started_at)
     select gen_random_uuid(), 0, 1, 1, 1, state, case when state = 'paused' then (array['signal', 'incident'])[ceil(random() * 2)] end, now(),
-      now() - ${ago ?? null}::float8 * random() * interval '1 hour', false, '{}', 'flow' || ceil(random() * 2), ceil(random() * 3),
+      now() - interval '5 minutes' - ${ago ?? null}::float8 * random() * interval '1 hour', false, '{}', 'flow' || ceil(random() * 2), ceil(random() * 3),
       gen_random_uuid(), case when random() < 0.5 then ${TENANT}::text::uuid end, case when random() < 0.5 then ${PARENT}::text::uuid end,
       'key-' || nth, now() - interval '9 days'
     from (select nth, case when ${ago !== undefined} then (array['succeeded', 'failed', 'cancelled'])[ceil(random() * 3)]

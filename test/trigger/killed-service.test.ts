@@ -2,6 +2,7 @@
 // carried out, and, once, all of them with their primary over a minute. The time is real, so many triggers tick together, twice.
 // The short form, with a clock that the test moves, is killed-nodes.test.ts.
 // @module-tag long
+// @waits
 // @access both
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { livingNodes } from "../cluster/rig.js";

@@ -29,13 +29,15 @@ export const WORKER_SERVICE = "saga.worker.v1.WorkerService";
  */
 export const PROTO_OPTIONS: Options = { keepCase: true, longs: String, enums: String, defaults: true, oneofs: true };
 
-/** Path of worker.proto. It is shipped in the package's sources, and this file runs from the sources or from dist. */
+/** Where worker.proto is, below a folder above this file: beside the bundle of the worker package, or in the sources of the service's. */
+const PLACES = ["worker.proto", join("src", "dispatch", "worker.proto")];
+
+/** Path of worker.proto. This file runs from the sources, from dist, and in the bundles of both packages. */
 export function protoPath(): string {
-  let folder = dirname(fileURLToPath(import.meta.url));
-  while (!existsSync(join(folder, "package.json"))) {
-    const parent = dirname(folder);
-    if (parent === folder) throw new Error("worker.proto was not found: no package.json above the worker protocol");
-    folder = parent;
+  for (let folder = dirname(fileURLToPath(import.meta.url)); ; folder = dirname(folder)) {
+    const found = PLACES.map((place) => join(folder, place)).find((path) => existsSync(path));
+    if (found !== undefined) return found;
+    if (folder === dirname(folder))
+      throw new Error("worker.proto was not found above the files of this package: install it again");
   }
-  return join(folder, "src", "dispatch", "worker.proto");
 }

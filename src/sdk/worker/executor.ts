@@ -2,11 +2,11 @@
 // an answer. It does not send answers: worker.ts does.
 import type { ExecuteStep } from "../protocol/index.js";
 import { Alarm, LONGEST_TIMER_MS } from "../timer.js";
-import type { Action } from "./action.js";
 import type { AnswerMessage } from "./answers.js";
 import type { ActionContext } from "./context.js";
 import { deadlineOf } from "./deadline.js";
 import { ActionError } from "./error.js";
+import type { Handlers } from "./handlers.js";
 import { type Log, withFields } from "./log.js";
 
 /** Where a step came from, and its answer and heartbeats go to. */
@@ -20,7 +20,7 @@ export interface Origin {
 export const OUTPUT_BYTES = 1_048_576;
 
 export interface ExecutorOptions<From extends Origin> {
-  readonly actions: readonly Action[];
+  readonly handlers: Handlers;
   /** The most bytes of JSON in an output. */
   readonly outputBytes: number;
   readonly log: Log;
@@ -42,11 +42,8 @@ const MESSAGE_CHARACTERS = 8_192;
 
 export class Executor<From extends Origin> {
   private readonly running = new Map<string, Execution<From>>();
-  private readonly actions: ReadonlyMap<string, Action>;
 
-  constructor(private readonly options: ExecutorOptions<From>) {
-    this.actions = new Map(options.actions.map((action) => [`${action.name}@${action.version}`, action]));
-  }
+  constructor(private readonly options: ExecutorOptions<From>) {}
 
   get size(): number {
     return this.running.size;
@@ -99,15 +96,15 @@ export class Executor<From extends Origin> {
 
   private async run(execution: Execution<From>): Promise<void> {
     const { step, abort, deadline } = execution;
-    const action = this.actions.get(`${step.action}@${step.version}`);
+    const handler = this.options.handlers.get(step.action, step.version);
     const atDeadline = new Alarm(deadline - Date.now(), () => abort.abort(new Error("the deadline has passed")));
-    const heartbeats = this.heartbeats(execution, action?.autoHeartbeat ?? true);
+    const heartbeats = this.heartbeats(execution, handler?.autoHeartbeat ?? true);
     let message: AnswerMessage;
     try {
-      message = action
+      message = handler
         ? completed(
             step,
-            await action.execute(inputs(step), context(execution, heartbeats.send, this.options.log)),
+            await handler.execute(inputs(step), context(execution, heartbeats.send, this.options.log)),
             this.options.outputBytes,
           )
         : failed(step, new ActionError("unknown_action", `this worker has no ${step.action}@${step.version}`));

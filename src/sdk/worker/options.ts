@@ -1,30 +1,19 @@
 // What users give to the SDK is checked before anything is connected to. The compiler says most of it to a program in TypeScript; a program in
 // plain JavaScript would run with a misspelt member that does not count, or repeat a request that can never work.
-
-/** Throws TypeError, which names the member that was meant, or all that there are. */
-export function refuseUnknown(of: string, given: object, known: object): void {
-  const unknown = Object.keys(given).find((member) => !Object.hasOwn(known, member));
-  if (unknown === undefined) return;
-  const plain = (member: string) => member.replaceAll("_", "").toLowerCase();
-  const meant = Object.keys(known).find((member) => plain(member) === plain(unknown));
-  const hint = meant ? `did you mean ${meant}?` : `it may have ${Object.keys(known).join(", ")}`;
-  throw new TypeError(`${of} has an unknown member ${JSON.stringify(unknown)}: ${hint}`);
-}
+import { refuseUnknown } from "../contract/index.js";
 
 /** What workers have in common, whatever their transport. */
 interface WorkerBasics {
   readonly service: string;
   readonly api: string;
-  readonly actions: readonly object[];
 }
 
 /** Throws TypeError. The types promise what is checked here. */
 export function checkWorker(options: WorkerBasics, known: object): void {
   refuseUnknown("a worker", options, known);
-  const { service, api, actions }: Partial<WorkerBasics> = options;
+  const { service, api }: Partial<WorkerBasics> = options;
   if (typeof service !== "string" || service === "")
     throw new TypeError('service must be the name before the dot, such as "shop" in "shop.charge"');
-  if (!Array.isArray(actions) || actions.length === 0) throw new TypeError("a worker needs at least one action");
   if (typeof api !== "string" || !/^https?:/i.test(api) || !URL.canParse(api))
     throw notAn("api", 'an http: or https: URL, such as "http://127.0.0.1:8080"', api);
 }

@@ -1,7 +1,9 @@
 // Registers the worker's actions, and retries until the service accepts them or refuses them for good. Later it makes sure that they still are
 // registered: a service whose database was made anew, or restored to an earlier time, has lost them.
 import { setTimeout as delay } from "node:timers/promises";
-import { type Action, type Reach, registration } from "./action.js";
+import { within } from "../timer.js";
+import { type Reach, registration } from "./action.js";
+import type { Handlers } from "./handlers.js";
 import { type Log, reasonOf } from "./log.js";
 import { type Peers, type Posted, post } from "./post.js";
 import { jitteredBackoff, type Timing } from "./timing.js";
@@ -10,7 +12,7 @@ export interface RegisterOptions extends Peers {
   readonly api: string;
   readonly service: string;
   readonly serviceVersion: string | undefined;
-  readonly actions: readonly Action[];
+  readonly handlers: Handlers;
   readonly timing: Timing;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -96,14 +98,13 @@ export class Registrar {
   }
 
   private async tryOnce(reach: Reach, onlyMissing: boolean): Promise<Posted | Problem> {
-    const { service, serviceVersion, actions } = this.options;
+    const { service, serviceVersion, handlers } = this.options;
     const url = `${this.options.api.replace(/\/+$/, "")}/api/v1/registry/register`;
-    const declared = actions.map((action) => registration(action, reach));
+    const declared = handlers.contracts().map((action) => registration(action, reach));
     const about = { service, service_version: serviceVersion, ...(onlyMissing && { [ONLY_MISSING]: true }) };
     const body = JSON.stringify({ ...about, actions: declared });
     try {
-      const signal = AbortSignal.any([this.options.signal, AbortSignal.timeout(REQUEST_MS)]);
-      const posted = await post(url, body, this.options, signal);
+      const posted = await post(url, body, this.options, within(this.options.signal, REQUEST_MS));
       const { status, text, location } = posted;
       if (status >= 200 && status < 300) return posted;
       if (location !== undefined)

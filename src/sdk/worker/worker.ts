@@ -4,12 +4,12 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { ExecuteStep, Hello, HelloAck } from "../protocol/index.js";
 import { Alarm } from "../timer.js";
-import type { Action } from "./action.js";
 import { Answers, type PendingAnswer as Pending } from "./answers.js";
 import type { Connection, ConnectionOwner } from "./connection.js";
 import { ConnectionPool } from "./connection-pool.js";
 import { CreditDivision } from "./credit.js";
 import { Executor, OUTPUT_BYTES } from "./executor.js";
+import { type Handles, HandlingWorker } from "./handlers.js";
 import { type Log, stderrLog } from "./log.js";
 import { checkGrpc, checkWorker } from "./options.js";
 import { Registrar } from "./register.js";
@@ -26,8 +26,6 @@ export interface WorkerOptions {
   readonly grpc: string;
   /** "http://host:port" of the orchestrator's API; "https:" where it has TLS. */
   readonly api: string;
-  /** At least one. */
-  readonly actions: readonly Action[];
   /** Steps executed at once, whatever number of nodes the orchestrator has. Default 16. */
   readonly maxInFlight?: number;
   /**
@@ -57,11 +55,11 @@ export interface WorkerOptions {
   readonly timing?: Partial<Timing>;
 }
 
-export interface Worker {
+export interface Worker extends Handles {
   readonly workerId: string;
   /**
    * Resolves once the actions are registered and one stream is open; until then it retries. Rejects with an Error if
-   * the orchestrator refuses the actions, or if `stop` is called first. A repeat returns the same promise.
+   * the orchestrator refuses the actions, if `stop` is called first, or if no action is handled (TypeError). A repeat returns the same promise.
    */
   start(): Promise<void>;
   /**
@@ -80,7 +78,6 @@ const MEMBERS: Readonly<Record<keyof WorkerOptions, true>> = {
     serviceVersion: true,
     grpc: true,
     api: true,
-    actions: true,
     maxInFlight: true,
     outputBytes: true,
   },
@@ -94,7 +91,7 @@ export function createWorker(options: WorkerOptions): Worker {
   return new StreamWorker(options);
 }
 
-class StreamWorker implements Worker, ConnectionOwner {
+class StreamWorker extends HandlingWorker implements Worker, ConnectionOwner {
   readonly workerId: string;
   private readonly timing: Timing;
   private readonly log: Log;
@@ -112,11 +109,12 @@ class StreamWorker implements Worker, ConnectionOwner {
   private onSettled: () => void = () => {};
 
   constructor(private readonly options: WorkerOptions) {
+    super(options.service);
     this.workerId = options.workerId ?? makeId(options.service);
     this.timing = completeTiming(options.timing);
     this.log = options.log ?? stderrLog();
-    const { api, service, serviceVersion, tls, actions } = options;
-    const { timing, log, stopping } = this;
+    const { api, service, serviceVersion, tls } = options;
+    const { timing, log, stopping, handlers } = this;
     this.credential = new Credential(options.token);
     this.registrar = new Registrar({
       api,
@@ -124,13 +122,13 @@ class StreamWorker implements Worker, ConnectionOwner {
       serviceVersion,
       credential: this.credential,
       tls,
-      actions,
+      handlers,
       timing,
       log,
       signal: stopping.signal,
     });
     this.executor = new Executor({
-      actions,
+      handlers,
       outputBytes: options.outputBytes ?? OUTPUT_BYTES,
       log: this.log,
       answer: (dispatchId, message, via) => {
@@ -175,7 +173,7 @@ class StreamWorker implements Worker, ConnectionOwner {
     return {
       worker_id: this.workerId,
       service: options.service,
-      actions: options.actions.map(({ name, version }) => `${name}@${version}`),
+      actions: this.handlers.names(),
       max_in_flight: this.maxInFlight,
       token,
       in_flight: this.unattended(),
@@ -231,6 +229,7 @@ class StreamWorker implements Worker, ConnectionOwner {
   }
 
   private async registerAndConnect(): Promise<void> {
+    this.handlers.seal();
     const { timing, log } = this;
     const { signal } = this.stopping;
     await this.registrar.register({ transport: "grpc" });

@@ -40,6 +40,14 @@ export async function clearLeftover(options: LeftoverOptions): Promise<void> {
   if (await isRunning()) throw new Error(`Process ${file.pid}, an old embedded Postgres of ${home}, cannot be stopped`);
 }
 
+/** For a process that has ended a service without letting it stop: its server is stopped, too. No other service may use the directory. */
+export async function stopServerOf(pgdata: string): Promise<void> {
+  const file = await readPostmasterFile(pgdata);
+  if (file === undefined || !isAlive(file.pid)) return;
+  const isRunning = () => isPostmaster(file.pid, pgdata);
+  if (await isRunning()) await stopProcess((signal) => signalIfAlive(file.pid, signal), endOf(isRunning));
+}
+
 /** Returns when the server has been stopped, or has ended by itself. */
 async function stopIfAbandoned(
   pid: number,

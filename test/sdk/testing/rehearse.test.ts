@@ -1,6 +1,6 @@
 // Rehearsals as users write them: mocks for what the outside does, and the end, the events and the undos that come of them.
 import { describe, expect, it } from "vitest";
-import { type Mocks, RehearsalError, type Rehearsed, rehearse } from "../../../src/sdk/testing/index.js";
+import { type Mocks, RehearsalError, type Rehearsed, rehearse } from "../../../src/sdk/define/testing/index.js";
 
 const workflow = (steps: object[], more: object = {}) => ({ id: "w", name: "W", start: "a", steps, ...more });
 const run = (steps: object[], mocks: Mocks = {}, inputs = {}) => rehearse(workflow(steps), { mocks, inputs });

@@ -1,49 +1,17 @@
 // What workers that the service calls have in common: each step is executed once, its answer is kept for repeats and reported until it is
 // recorded, and a heartbeat's answer may cancel it. How steps come is the business of http/ and rabbitmq/.
-import type { Action, Reach } from "../action.js";
+import type { Reach } from "../action.js";
 import { type AnswerMessage, Answers } from "../answers.js";
 import { deadlineOf } from "../deadline.js";
 import { Executor, type Origin, OUTPUT_BYTES } from "../executor.js";
+import type { Handlers } from "../handlers.js";
 import { type Log, stderrLog } from "../log.js";
 import { Registrar } from "../register.js";
 import { completeTiming, type Timing } from "../timing.js";
-import type { TlsOptions } from "../tls.js";
-import { Credential, type Token } from "../token.js";
+import { Credential } from "../token.js";
 import { answerBody, type CalledStep } from "./message.js";
+import type { CalledWorkerOptions } from "./options.js";
 import { type Callback, Reports } from "./reports.js";
-
-export interface CalledWorkerOptions {
-  /** The service whose actions these are: workflows name them "service.action". */
-  readonly service: string;
-  /** Your version of the service, shown in the registry. */
-  readonly serviceVersion?: string;
-  /** "http://host:port" of the orchestrator's API; "https:" where it has TLS. */
-  readonly api: string;
-  /** At least one. */
-  readonly actions: readonly Action[];
-  /** The most bytes of an output, as in a gRPC worker: set it to the orchestrator's `SAGA_LIMIT_OUTPUT_BYTES`. Default 1,048,576. */
-  readonly outputBytes?: number;
-  /** `{ca}` where the certificate of the orchestrator's API comes from an authority of your own. */
-  readonly tls?: TlsOptions;
-  /**
-   * The credential, where the orchestrator asks for one, or a function that gets it, which is asked for every request. Reports on steps
-   * have a credential of their own.
-   */
-  readonly token?: Token | undefined;
-  /** Default: JSON lines on stderr. */
-  readonly log?: Log;
-  /** How long `stop` waits for steps in progress and for answers to be recorded, in milliseconds. Default 30,000. */
-  readonly drainTimeoutMs?: number;
-  /** How often the worker asks whether a step without a heartbeat timeout is cancelled, in milliseconds. Default 10,000. */
-  readonly cancelCheckMs?: number;
-  readonly timing?: Partial<Timing>;
-}
-
-/** For the transports, which add their own. */
-export const CALLED_MEMBERS: Readonly<Record<keyof CalledWorkerOptions, true>> = {
-  ...{ service: true, serviceVersion: true, api: true, actions: true, outputBytes: true, tls: true, token: true },
-  ...{ log: true, drainTimeoutMs: true, cancelCheckMs: true, timing: true },
-};
 
 interface Task extends Origin {
   readonly callback: Callback;
@@ -67,10 +35,13 @@ export class CalledWorkerCore {
   private readonly reporting = new Set<Promise<void>>();
   private readonly registrar: Registrar;
 
-  constructor(private readonly options: CalledWorkerOptions) {
+  constructor(
+    private readonly options: CalledWorkerOptions,
+    private readonly handlers: Handlers,
+  ) {
     this.log = options.log ?? stderrLog();
     this.timing = completeTiming(options.timing);
-    const { api, service, serviceVersion, token, tls, actions } = options;
+    const { api, service, serviceVersion, token, tls } = options;
     const credential = new Credential(token);
     this.reports = new Reports({ credential, tls, timing: this.timing, log: this.log });
     const { timing, log, stopping } = this;
@@ -80,13 +51,13 @@ export class CalledWorkerCore {
       serviceVersion,
       credential,
       tls,
-      actions,
+      handlers,
       timing,
       log,
       signal: stopping.signal,
     });
     this.executor = new Executor<Task>({
-      actions,
+      handlers,
       outputBytes: options.outputBytes ?? OUTPUT_BYTES,
       log: this.log,
       answer: (dispatchId, message, via) => this.answered(dispatchId, message, via),
@@ -105,6 +76,7 @@ export class CalledWorkerCore {
 
   /** Registers the actions, and from then on makes sure that they stay registered. */
   async register(reach: Reach): Promise<void> {
+    this.handlers.seal();
     await this.registrar.register(reach);
     if (!this.stopped) this.registrar.ensureRegularly();
   }

@@ -2,8 +2,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Alarm } from "../../timer.js";
 import type { AnswerMessage } from "../answers.js";
-import { CALLED_MEMBERS, CalledWorkerCore, type CalledWorkerOptions } from "../callback/core.js";
+import { CalledWorkerCore } from "../callback/core.js";
 import { answerBody, type CalledStep, readMessage, readStep } from "../callback/message.js";
+import { CALLED_MEMBERS, type CalledWorkerOptions } from "../callback/options.js";
+import { type Handlers, type Handles, HandlingWorker } from "../handlers.js";
 import { checkWorker } from "../options.js";
 import { Verifier } from "./signature.js";
 
@@ -25,10 +27,10 @@ export interface HttpWorkerOptions extends CalledWorkerOptions {
   readonly bodyBytes?: number;
 }
 
-export interface HttpWorker {
+export interface HttpWorker extends Handles {
   /** Register it with Fastify before the server listens. */
   readonly plugin: (app: FastifyInstance) => Promise<void>;
-  /** Registers the actions. Call it when the server listens; it retries, and rejects if the orchestrator refuses them. */
+  /** Registers the actions. Call it when the server listens; it retries, and rejects if the orchestrator refuses them or there are none. */
   start(): Promise<void>;
   /** Answers further calls with 503, finishes the steps in progress and reports their answers. Call it before the server closes. */
   stop(): Promise<void>;
@@ -44,30 +46,51 @@ const MEMBERS: Readonly<Record<keyof HttpWorkerOptions, true>> = {
 /** Throws TypeError if an option is missing, malformed or unknown. */
 export function createHttpWorker(options: HttpWorkerOptions): HttpWorker {
   checkWorker(options, MEMBERS);
-  const { address, path = "/", bodyBytes: bodyLimit = BODY_BYTES } = options;
+  const { address } = options;
   if (!/^https?:/.test(address) || !URL.canParse(address)) throw new TypeError("address must be an http or https URL");
-  const calls = new Calls(options);
-  return {
-    plugin: async (app) => {
-      app.removeContentTypeParser("application/json");
-      app.addContentTypeParser(
-        "application/json",
-        { parseAs: "buffer", bodyLimit },
-        async (_: unknown, body: Buffer) => body,
-      );
-      app.post(path, { bodyLimit }, (request, reply) => calls.take(request, reply));
-    },
-    start: () => calls.core.register({ transport: "http", address }),
-    stop: () => calls.core.stop(),
-  };
+  return new PluginWorker(options);
+}
+
+class PluginWorker extends HandlingWorker implements HttpWorker {
+  readonly plugin: HttpWorker["plugin"];
+  private readonly calls: Calls;
+
+  constructor(private readonly options: HttpWorkerOptions) {
+    super(options.service);
+    this.calls = new Calls(options, this.handlers);
+    // A property, because Fastify calls it without the worker.
+    this.plugin = async (app) => this.plugInto(app);
+  }
+
+  start(): Promise<void> {
+    return this.calls.core.register({ transport: "http", address: this.options.address });
+  }
+
+  stop(): Promise<void> {
+    return this.calls.core.stop();
+  }
+
+  private plugInto(app: FastifyInstance): void {
+    const { path = "/", bodyBytes: bodyLimit = BODY_BYTES } = this.options;
+    app.removeContentTypeParser("application/json");
+    app.addContentTypeParser(
+      "application/json",
+      { parseAs: "buffer", bodyLimit },
+      async (_: unknown, body: Buffer) => body,
+    );
+    app.post(path, { bodyLimit }, (request, reply) => this.calls.take(request, reply));
+  }
 }
 
 class Calls {
   readonly core: CalledWorkerCore;
   private readonly verifier: Verifier;
 
-  constructor(private readonly options: HttpWorkerOptions) {
-    this.core = new CalledWorkerCore(options);
+  constructor(
+    private readonly options: HttpWorkerOptions,
+    handlers: Handlers,
+  ) {
+    this.core = new CalledWorkerCore(options, handlers);
     this.verifier = new Verifier(options.service, options.signingSecret);
   }
 

@@ -1,2 +1,2 @@
-// "saga-orchestrator/worker/rabbitmq": a worker that takes its steps from a queue.
-export { createRabbitMqWorker, type RabbitMqWorkerOptions } from "./worker.js";
+// "@saga-orchestrator/worker/rabbitmq": a worker that takes its steps from a queue.
+export { createRabbitMqWorker, type RabbitMqWorker, type RabbitMqWorkerOptions } from "./worker.js";

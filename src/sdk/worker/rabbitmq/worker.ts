@@ -2,10 +2,11 @@
 // What cannot be read goes to a queue of its own, with the reason.
 import type { ChannelModel, ConfirmChannel, ConsumeMessage } from "amqplib";
 import { BrokerLink, ensureQueue, refuseStream } from "../../broker/index.js";
-import { CALLED_MEMBERS, CalledWorkerCore, type CalledWorkerOptions } from "../callback/core.js";
+import { CalledWorkerCore } from "../callback/core.js";
 import { type CalledStep, readMessage, readStep } from "../callback/message.js";
+import { CALLED_MEMBERS, type CalledWorkerOptions } from "../callback/options.js";
+import { type Handles, HandlingWorker } from "../handlers.js";
 import { checkWorker } from "../options.js";
-import type { Worker } from "../worker.js";
 
 export interface RabbitMqWorkerOptions extends CalledWorkerOptions {
   /** "amqp://user:password@host:port/vhost". */
@@ -20,18 +21,25 @@ export interface RabbitMqWorkerOptions extends CalledWorkerOptions {
   readonly deadQueue?: string;
 }
 
+export interface RabbitMqWorker extends Handles {
+  /** Resolves when the queue is consumed and the actions are registered. Rejects if the orchestrator refuses them or there are none. */
+  start(): Promise<void>;
+  /** Takes no more steps, finishes those in progress and reports their answers. Never rejects. */
+  stop(): Promise<void>;
+}
+
 const MEMBERS: Readonly<Record<keyof RabbitMqWorkerOptions, true>> = {
   ...CALLED_MEMBERS,
   ...{ url: true, queue: true, prefetch: true, declare: true, deadQueue: true },
 };
 
 /** Throws TypeError if an option is missing, malformed or unknown. Connects to nothing before `start`. */
-export function createRabbitMqWorker(options: RabbitMqWorkerOptions): Pick<Worker, "start" | "stop"> {
+export function createRabbitMqWorker(options: RabbitMqWorkerOptions): RabbitMqWorker {
   checkWorker(options, MEMBERS);
   return new QueueWorker(options);
 }
 
-class QueueWorker {
+class QueueWorker extends HandlingWorker implements RabbitMqWorker {
   private readonly core: CalledWorkerCore;
   private readonly link: BrokerLink;
   private channel: ConfirmChannel | undefined;
@@ -41,7 +49,8 @@ class QueueWorker {
   private onConsuming: () => void = () => {};
 
   constructor(private readonly options: RabbitMqWorkerOptions) {
-    this.core = new CalledWorkerCore(options);
+    super(options.service);
+    this.core = new CalledWorkerCore(options, this.handlers);
     const { backoffMs, backoffMaxMs } = this.core.timing;
     this.link = new BrokerLink({
       ...{ url: options.url, name: `saga worker ${options.service}`, log: this.core.log, backoffMs, backoffMaxMs },
@@ -52,19 +61,19 @@ class QueueWorker {
     });
   }
 
-  /** Resolves when the queue is consumed and the actions are registered. */
   start(): Promise<void> {
     this.started ??= this.begin();
     return this.started;
   }
 
-  /** Takes no more steps, finishes those in progress and reports their answers. Never rejects. */
   stop(): Promise<void> {
     this.stopped ??= this.end();
     return this.stopped;
   }
 
   private async begin(): Promise<void> {
+    // Before a step can come.
+    this.handlers.seal();
     const consuming = new Promise<void>((resolve) => {
       this.onConsuming = resolve;
     });

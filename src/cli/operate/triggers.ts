@@ -1,0 +1,168 @@
+// `saga trigger`: what starts runs by itself, seen and changed over the API. When a trigger fires is the service's matter.
+import { randomUUID } from "node:crypto";
+import { EXIT, type ExitCode } from "../exit.js";
+import type { Context } from "../frame/context.js";
+import { type JsonObject, objectGiven } from "../frame/input.js";
+import type { Page } from "../frame/service.js";
+import { type Column, inline, safe, table } from "../frame/text.js";
+
+interface Trigger {
+  readonly id: string;
+  readonly trigger_type: string;
+  readonly workflow_id: string;
+  readonly version?: number;
+  readonly config: JsonObject;
+  readonly enabled: boolean;
+  readonly next_fire_at?: string;
+  readonly last_fired_at?: string;
+}
+
+const pathOf = (id: string, rest = "") => `/triggers/${encodeURIComponent(id)}${rest}`;
+
+const COLUMNS: readonly Column[] = [
+  { title: "TRIGGER" },
+  { title: "WORKFLOW", least: 8 },
+  { title: "WHEN", least: 8 },
+  { title: "STATE" },
+  { title: "NEXT" },
+];
+
+export async function list(context: Context): Promise<ExitCode | undefined> {
+  const limit = context.integer("limit", { min: 1, max: 500 }) ?? 20;
+  const service = await context.service();
+  const query = { workflow_id: context.text("workflow"), type: context.text("type"), limit };
+  const page = await service.get<Page<Trigger>>("/triggers", query);
+  const { terminal } = context;
+  if (context.json) terminal.printJson(page);
+  else if (page.items.length === 0) terminal.note("saga: no trigger matches");
+  else {
+    const rows = page.items.map((trigger) => [
+      { text: trigger.id },
+      { text: trigger.workflow_id },
+      { text: whenOf(trigger) },
+      { text: trigger.enabled ? "enabled" : "disabled" },
+      { text: trigger.next_fire_at ?? "" },
+    ]);
+    terminal.print(table(COLUMNS, rows, terminal.width).join("\n"));
+    if (page.total > page.items.length) terminal.note(`${page.items.length} of ${page.total}: --limit shows more`);
+  }
+  return EXIT.succeeded;
+}
+
+function whenOf({ trigger_type, config }: Trigger): string {
+  if (trigger_type === "cron") return safe(String(config.schedule));
+  const { record_type, from_state, to_state } = config;
+  return safe(`${record_type} ${from_state} -> ${to_state}`);
+}
+
+/** A schedule by options, anything by a document. */
+export async function create(context: Context): Promise<ExitCode | undefined> {
+  const { terminal } = context;
+  const [workflow, schedule, document] = [context.optionalArgument(0), context.text("cron"), context.text("document")];
+  if ((document === undefined) === (workflow === undefined || schedule === undefined))
+    throw context.wrong("either a workflow and --cron are needed, or --document");
+  const inputs = context.text("inputs");
+  const version = context.integer("version", { min: 1, max: 2_147_483_647 });
+  const overlap = context.text("overlap");
+  const body =
+    document !== undefined
+      ? await objectGiven("--document", document, terminal)
+      : {
+          ...{ trigger_type: "cron", workflow_id: workflow, ...(version !== undefined && { version }) },
+          config: {
+            schedule,
+            ...(inputs !== undefined && { inputs: await objectGiven("--inputs", inputs, terminal) }),
+            ...(overlap !== undefined && { overlap_policy: overlap }),
+          },
+          ...(context.flag("disabled") && { enabled: false }),
+        };
+  const service = await context.service();
+  const made = await service.post<Trigger>("/triggers", body, { key: context.text("key") ?? randomUUID() });
+  if (context.json) terminal.printJson(made);
+  else terminal.print(made.id);
+  return EXIT.succeeded;
+}
+
+export async function get(context: Context): Promise<ExitCode | undefined> {
+  const service = await context.service();
+  const { terminal } = context;
+  const trigger = await service.get<Trigger>(pathOf(context.argument(0)));
+  if (context.json) {
+    terminal.printJson(trigger);
+    return EXIT.succeeded;
+  }
+  terminal.print(`${trigger.trigger_type} ${trigger.id}  ${trigger.enabled ? "enabled" : "disabled"}`);
+  terminal.print(`  starts  ${trigger.workflow_id}${trigger.version === undefined ? "" : ` ${trigger.version}`}`);
+  terminal.print(`  config  ${inline(trigger.config)}`);
+  if (trigger.trigger_type === "cron" && trigger.enabled) {
+    const { items } = await service.get<{ items: readonly (string | { at: string })[] }>(pathOf(trigger.id, "/next"), {
+      count: 3,
+    });
+    terminal.print(`  next    ${items.map((tick) => (typeof tick === "string" ? tick : inline(tick))).join(", ")}`);
+  }
+  return EXIT.succeeded;
+}
+
+export async function fire(context: Context): Promise<ExitCode | undefined> {
+  const { terminal } = context;
+  const text = context.text("payload");
+  const body = text === undefined ? {} : { payload: await objectGiven("--payload", text, terminal) };
+  const service = await context.service();
+  const key = context.text("key") ?? randomUUID();
+  const fired = await service.post<{ fire_id: string; run_id?: string }>(pathOf(context.argument(0), "/fire"), body, {
+    key,
+  });
+  if (context.json) terminal.printJson(fired);
+  else if (fired.run_id !== undefined) terminal.print(fired.run_id);
+  else
+    terminal.print(`fire ${fired.fire_id} has started no run yet: saga trigger fires ${context.argument(0)} says why`);
+  return EXIT.succeeded;
+}
+
+interface Fire {
+  readonly id: string;
+  readonly scheduled_at?: string;
+  readonly fired_at: string;
+  readonly resulting_run_id?: string;
+  readonly error?: string;
+}
+
+export async function fires(context: Context): Promise<ExitCode | undefined> {
+  const limit = context.integer("limit", { min: 1, max: 500 }) ?? 20;
+  const service = await context.service();
+  const page = await service.get<Page<Fire>>(pathOf(context.argument(0), "/fires"), { limit });
+  const { terminal } = context;
+  if (context.json) terminal.printJson(page);
+  else if (page.items.length === 0) terminal.note("saga: it has not fired yet");
+  else {
+    const columns = [{ title: "FIRED" }, { title: "RUN" }, { title: "ERROR", least: 10 }];
+    const rows = page.items.map((each) => [
+      { text: each.fired_at },
+      { text: each.resulting_run_id ?? "" },
+      { text: safe(each.error ?? "") },
+    ]);
+    terminal.print(table(columns, rows, terminal.width).join("\n"));
+  }
+  return EXIT.succeeded;
+}
+
+const changed =
+  (enabled: boolean) =>
+  async (context: Context): Promise<ExitCode | undefined> => {
+    const service = await context.service();
+    const trigger = await service.patch<Trigger>(pathOf(context.argument(0)), { enabled });
+    if (context.json) context.terminal.printJson(trigger);
+    else context.terminal.print(`trigger ${trigger.id} is ${trigger.enabled ? "enabled" : "disabled"}`);
+    return EXIT.succeeded;
+  };
+
+export const enable = changed(true);
+export const disable = changed(false);
+
+export async function remove(context: Context): Promise<ExitCode | undefined> {
+  const service = await context.service();
+  await service.delete(pathOf(context.argument(0)));
+  if (context.json) context.terminal.printJson({ id: context.argument(0), deleted: true });
+  else context.terminal.print(`trigger ${context.argument(0)} is deleted; the runs that it has started go on`);
+  return EXIT.succeeded;
+}

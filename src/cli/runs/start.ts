@@ -1,0 +1,99 @@
+// `saga start`: starts a run and, if asked, waits for its end or watches it. The workflow must be published.
+import { randomUUID } from "node:crypto";
+import { EXIT, type ExitCode } from "../exit.js";
+import type { Context } from "../frame/context.js";
+import { jsonGiven, objectGiven } from "../frame/input.js";
+import { exitOf, hasEnded, pathOf, type Run } from "./run.js";
+import { runLines } from "./show.js";
+import { ended } from "./wait.js";
+
+interface Started {
+  readonly run_id: string;
+  readonly workflow_id: string;
+  readonly version: number;
+  readonly state: Run["state"];
+  readonly deduplicated: boolean;
+}
+
+export async function start(context: Context): Promise<ExitCode | undefined> {
+  const body = await bodyIn(context);
+  const timeoutMs = context.duration("timeout");
+  const service = await context.service();
+  const key = context.text("key") ?? randomUUID();
+  const started = await service.post<Started>("/sagas/start", body, { key });
+  const { terminal, json } = context;
+  if (context.flag("watch")) {
+    const { watchRun } = await import("./watch.js");
+    return watchRun(context, service, started.run_id, timeoutMs);
+  }
+  if (!context.flag("wait")) {
+    if (json) terminal.printJson(started);
+    else terminal.print(started.run_id);
+    if (started.deduplicated) terminal.note(`saga: this key has started run ${started.run_id} before`);
+    return EXIT.succeeded;
+  }
+  if (terminal.isInteractive) terminal.note(`saga: run ${started.run_id} has started, waiting for its end`);
+  const run = await ended(service, started.run_id, timeoutMs);
+  if (json) terminal.printJson(run);
+  else terminal.print(runLines(run, terminal).join("\n"));
+  return exitOf(run);
+}
+
+async function bodyIn(context: Context): Promise<Readonly<Record<string, unknown>>> {
+  const given = async (option: string) => {
+    const text = context.text(option);
+    return text === undefined ? undefined : objectGiven(`--${option}`, text, context.terminal);
+  };
+  const delayMs = context.duration("delay");
+  const runTimeoutMs = context.duration("runTimeout");
+  const version = context.integer("version", { min: 1, max: 2_147_483_647 });
+  return {
+    workflow_id: context.argument(0),
+    version,
+    inputs: await given("inputs"),
+    variables: await given("variables"),
+    entrypoint: context.text("entrypoint"),
+    business_key: context.text("businessKey"),
+    labels: context.pairs("label"),
+    tenant_id: context.text("tenant"),
+    dry_run: context.flag("dryRun") || undefined,
+    ...(delayMs !== undefined && { delay_ms: delayMs }),
+    ...(runTimeoutMs !== undefined && { timeout_ms: runTimeoutMs }),
+  };
+}
+
+/** `saga get`: a run as it stands, or after its end. */
+export async function get(context: Context): Promise<ExitCode | undefined> {
+  const service = await context.service();
+  const id = context.argument(0);
+  const timeoutMs = context.duration("timeout");
+  const waits = context.flag("wait");
+  const run = waits ? await ended(service, id, timeoutMs) : await service.get<Run>(pathOf(id));
+  if (context.json) context.terminal.printJson(run);
+  else context.terminal.print(runLines(run, context.terminal).join("\n"));
+  return waits && hasEnded(run) ? exitOf(run) : EXIT.succeeded;
+}
+
+/** `saga signal`: 202 is taken; "recorded, not awaited yet" is no failure, because the run takes it later. */
+export async function signal(context: Context): Promise<ExitCode | undefined> {
+  const { Refusal } = await import("../frame/service.js");
+  const [id, name] = [context.argument(0), context.argument(1)];
+  const text = context.text("payload");
+  const payload = text === undefined ? {} : await jsonGiven("--payload", text, context.terminal);
+  const service = await context.service();
+  const path = pathOf(id, `/signal/${encodeURIComponent(name)}`);
+  const key = context.text("key") ?? randomUUID();
+  try {
+    const answer = await service.post<{ signal_id: string; matched: boolean }>(path, { payload }, { key });
+    if (context.json) context.terminal.printJson({ ...answer, recorded: true });
+    else context.terminal.print(`run ${id} has taken ${name}`);
+  } catch (error) {
+    if (!(error instanceof Refusal) || error.envelope.recorded !== true) throw error;
+    const run = await service.get<Run>(pathOf(id));
+    if (hasEnded(run)) throw error;
+    if (context.json)
+      context.terminal.printJson({ signal_id: error.envelope.signal_id, matched: false, recorded: true });
+    else context.terminal.print(`${name} is recorded: run ${id} does not wait for it now, and takes it when it does`);
+  }
+  return EXIT.succeeded;
+}
