@@ -274,7 +274,7 @@ describeWithRedis("what people entrust to a service of two nodes", (redisUrl) =>
     const pause = (reason: string) => use(`/api/v1/sagas/${run}/pause`, { reason }, at("pause-key"));
     expect((await canary.ask(pause(at("a")).path, pause(at("a")).sent)).status).toBe(202);
     await canary.refuses(409, pause(at("b")).path, pause(at("b")).sent);
-    const ended = await canary.start("waits-not");
+    const ended = await canary.start("waits-not", undefined, at("key-waits-not"));
     await canary.reaches(ended, "succeeded");
     expect((await canary.ask(`/api/v1/sagas/${ended}`, { method: "DELETE" })).status).toBe(204);
     const again = use("/api/v1/sagas/start", { workflow_id: "waits-not", inputs: {} }, at("key-waits-not"));

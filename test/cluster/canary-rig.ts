@@ -137,13 +137,17 @@ export class CanaryService {
     expect([200, 201], text).toContain(status);
   }
 
-  async start(workflow_id: string, inputs: object = { note: at("input") }): Promise<string> {
+  async start(
+    workflow_id: string,
+    inputs: object = { note: at("input") },
+    key = `${at("key")}-${randomUUID()}`,
+  ): Promise<string> {
     const labels = { kind: at("label") };
     const { status, text, json } = await this.ask("/api/v1/sagas/start", {
       body: { workflow_id, inputs, business_key: at("business-key"), labels },
-      headers: { "idempotency-key": at(`key-${workflow_id}`), "x-own": at("header"), "user-agent": at("agent") },
+      headers: { "idempotency-key": key, "x-own": at("header"), "user-agent": at("agent") },
     });
-    // A repeat may find it started.
+    // What was answered 503 may have started, and is asked again.
     expect([200, 202], text).toContain(status);
     return json.run_id;
   }

@@ -12,7 +12,7 @@ import {
   type RunContext,
 } from "../../../machines/index.js";
 import { query } from "../engine/query.js";
-import { keptScopes, runStarts, runs } from "../schema.js";
+import { keptScopes, runStarts, runs, runVariables } from "../schema.js";
 
 /** A branch or an item has the inputs of the run that it is a part of. */
 const familyStarts = alias(runStarts, "family_starts");
@@ -33,6 +33,15 @@ export function wholeRuns(database: Sql, picked: ReturnType<typeof pickedRuns>) 
     eq(keptScopes.runId, r.parentRunId),
     eq(keptScopes.entry, r.parentEntry),
   );
+  const { name, value } = runVariables;
+  const own = query(database)
+    .select({
+      variables: sql<JsonObject | null>`json_object_agg(${name}, ${value} order by ${name} collate "C") filter (where ${value} is not null)`.as("own_variables"),
+      gone: sql<readonly string[] | null>`array_agg(${name}) filter (where ${value} is null)`.as("gone"),
+    })
+    .from(runVariables)
+    .where(eq(runVariables.runId, r.id))
+    .as("v");
   return query(database)
     .select({
       ...{ id: r.id, workflowId: r.workflowId, version: r.version, definitionId: r.definitionId, tenantId: r.tenantId },
@@ -52,16 +61,13 @@ export function wholeRuns(database: Sql, picked: ReturnType<typeof pickedRuns>) 
         then kept_variables(${keptScopes.holder}, ${keptScopes.manifest}, ${keptScopes.manifestHash}) end`.as(
         "inherited",
       ),
-      variables: sql<JsonObject | null>`(
-        select json_object_agg(v.name, v.value order by v.name collate "C")
-        from run_variables v where v.run_id = ${r.id} and v.value is not null)`.as("own_variables"),
-      gone: sql<readonly string[] | null>`(
-        select array_agg(v.name) from run_variables v where v.run_id = ${r.id} and v.value is null)`.as("gone"),
+      ...{ variables: own.variables, gone: own.gone },
     })
     .from(r)
     .leftJoin(runStarts, eq(runStarts.runId, r.id))
     .leftJoin(familyStarts, eq(familyStarts.runId, r.familyRunId))
-    .leftJoin(keptScopes, ofFamily);
+    .leftJoin(keptScopes, ofFamily)
+    .leftJoinLateral(own, sql`true`);
 }
 
 export type Labels = Readonly<Record<string, string>>;
