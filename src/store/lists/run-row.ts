@@ -34,14 +34,15 @@ export function wholeRuns(database: Sql, picked: ReturnType<typeof pickedRuns>) 
     eq(keptScopes.entry, r.parentEntry),
   );
   const { name, value } = runVariables;
+  const named = sql<JsonObject | null>`json_object_agg(${name}, ${value} order by ${name} collate "C")`;
   const own = query(database)
     .select({
-      variables: sql<JsonObject | null>`json_object_agg(${name}, ${value} order by ${name} collate "C") filter (where ${value} is not null)`.as("own_variables"),
+      variables: sql<JsonObject | null>`${named} filter (where ${value} is not null)`.as("own_variables"),
       gone: sql<readonly string[] | null>`array_agg(${name}) filter (where ${value} is null)`.as("gone"),
     })
     .from(runVariables)
     .where(eq(runVariables.runId, r.id))
-    .as("v");
+    .as("own");
   return query(database)
     .select({
       ...{ id: r.id, workflowId: r.workflowId, version: r.version, definitionId: r.definitionId, tenantId: r.tenantId },
