@@ -67,7 +67,9 @@ describeWithOpenssl("a service with TLS", () => {
     expect(await service.stop()).toBe(0);
   });
 
-  it("of two nodes serves the new certificate on both at once, and keeps both at a bad one", async () => {
+  it("of two nodes serves the new certificate on both at once, and keeps both at a bad one", {
+    tags: "long",
+  }, async () => {
     const clients = join(dirname(authority.caFile), "clients.json");
     writeFileSync(clients, "{}");
     const { files, service, serials } = await start(2, {

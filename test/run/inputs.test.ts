@@ -81,7 +81,7 @@ describe("the inputs of a start", () => {
     expect(await start(half.starter, "order", { inputs })).toEqual(expect.any(String));
   });
 
-  it("that need a long check are answered", async () => {
+  it("that need a long check are answered", { tags: "long" }, async () => {
     const zeros = Array.from({ length: 40 }, () =>
       Array.from({ length: 40 }, () => Array.from({ length: 40 }, () => 0)),
     );
