@@ -29,7 +29,7 @@ export function ratioOf(pairs: readonly Pair[]): Ratio {
   return { ratio, low, high, rounds: logs.length };
 }
 
-/** Whether more rounds are needed: the half of the interval is not below the bound. */
+/** Whether more rounds are needed: the interval is not narrower than the bound. */
 export const isWide = ({ low, high, rounds }: Ratio, bound: number): boolean =>
   rounds < LEAST_ROUNDS || !(high - low < bound);
 
