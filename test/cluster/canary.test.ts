@@ -161,15 +161,13 @@ describeWithRedis("what is entrusted to a service of two nodes", (redisUrl) => {
     raw.cut();
   }
 
-  const crossed = () => canary.heard.some((line) => /publish .*saga:node:/i.test(line));
-
   /** Each run lives on any node, so half of the signals have to go from one to another. */
   async function crossings(): Promise<void> {
     await canary.publish("crosses", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
     await until(async () => {
       const run = await canary.start("crosses");
       await canary.ask(`/api/v1/sagas/${run}/signal/go`, { body: { payload: { note: at("crossing") } } });
-      return crossed();
+      return canary.heard.some((line) => /publish .*saga:node:/i.test(line));
     });
   }
 

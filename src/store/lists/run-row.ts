@@ -62,7 +62,8 @@ export function wholeRuns(database: Sql, picked: ReturnType<typeof pickedRuns>) 
         then kept_variables(${keptScopes.holder}, ${keptScopes.manifest}, ${keptScopes.manifestHash}) end`.as(
         "inherited",
       ),
-      ...{ variables: own.variables, gone: own.gone },
+      variables: own.variables,
+      gone: own.gone,
     })
     .from(r)
     .leftJoin(runStarts, eq(runStarts.runId, r.id))

@@ -86,7 +86,7 @@ export async function listRuns(
       descending: newestFirst,
       rows: (range) => {
         const picked = pickedRuns(database).where(sql`${runs.id} in (${idsInRange(matching, range)})`);
-        // It cuts nothing off. Without a limit, Postgres would read the variables once to measure the row and once to send it.
+        // It cuts nothing off. Without a limit, Postgres would read the call and what a branch inherits once to measure the row and once to send it.
         return wholeRuns(database, picked).limit(range.limit);
       },
       matching: { from: allOf(matching) },
