@@ -213,9 +213,11 @@ export class Simulation implements WorldRun {
 
   /** Carries out a command and everything that follows without the outside. */
   command(command: RunCommand, id?: string): Answer {
-    const answer = this.once(command, id);
-    for (let next = this.next(); next; next = this.next()) this.once(next);
-    return answer;
+    return this.world.together(() => {
+      const answer = this.once(command, id);
+      for (let next = this.next(); next; next = this.next()) this.once(next);
+      return answer;
+    });
   }
 
   /** Carries out a command alone: one commit, of as many transitions as the budget lets follow. */

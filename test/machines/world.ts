@@ -99,6 +99,7 @@ export class WorldOf<Run extends WorldRun> {
   /** A move is one commit. Otherwise a run goes on until it needs another run or the outside. */
   stepwise = false;
   faults: FaultsOf<Run> | undefined;
+  private isMoving = false;
 
   /** `watch` sees every commit. */
   constructor(private readonly watch: (tried: Tried) => void = () => {}) {}
@@ -178,7 +179,22 @@ export class WorldOf<Run extends WorldRun> {
   committed(run: Run, transitions: readonly CommittedBy<Run>[], writes: readonly Write[]): void {
     this.history.push(...transitions);
     for (const { to, row } of writes) if (to === "new_run") this.startChild(run, row);
-    this.tell();
+    if (!this.isMoving) this.tell();
+  }
+
+  /**
+   * The commits of one move, after which the store sends its own messages: however many commits a move is made of, all messages have the same
+   * order, and so the world has the same choices.
+   */
+  together<T>(move: () => T): T {
+    if (this.isMoving) return move();
+    this.isMoving = true;
+    try {
+      return move();
+    } finally {
+      this.isMoving = false;
+      this.tell();
+    }
   }
 
   /** The store's own messages; a message may be late. */
