@@ -1,4 +1,4 @@
-// Opens the sessions of what clients read: those of the service's own login, or with access on those of a role, or a login, that can do nothing
+// Opens the sessions of what clients read: those of the service's own login, or with access on those of roles, or of a login, that can do nothing
 // else. Who waits for one, and what is read, is in store/lists.
 import { type Config, isAccessOn } from "../config/index.js";
 import type { Logger } from "../log.js";
@@ -25,13 +25,15 @@ export function openReaders(
   // A login may end the statements of its own sessions only.
   const isOther = readDatabaseUrl !== databaseUrl;
   const cancels = isOther ? openDatabase(readDatabaseUrl, { max: 1, applicationName: "saga-read", log }) : upkeep;
-  const settings = isGuarded ? { ...NO_READ, ...(!isOther && { role: READER_ROLE }) } : {};
+  // Another login begins as itself, so that its check can say what it lacks.
+  const role = isOther ? undefined : READER_ROLE;
+  const settings = isGuarded ? { ...NO_READ, ...(role && { role }) } : {};
   const databases = names.map((applicationName) =>
     openDatabase(readDatabaseUrl, { max: 1, applicationName, log, settings }),
   );
   const sessions = databases.map(({ sql }, nth): ReadSession => {
     const cancel = () => cancelStatement(cancels.sql, names[nth] ?? "");
-    return isGuarded ? new ReaderSession(sql, cancel) : { sql, cancel };
+    return isGuarded ? new ReaderSession(sql, cancel, role) : { sql, cancel };
   });
   const [first] = databases;
   return {

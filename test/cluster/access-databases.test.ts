@@ -13,7 +13,7 @@ import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/em
 import { type Database, openDatabase } from "../../src/store/engine/connection.js";
 import { UnusableDatabase } from "../../src/store/engine/session.js";
 import { insertKey } from "../../src/store/lists/api-keys.js";
-import { READER_ROLE } from "../../src/store/migrate/reader-role.js";
+import { PLATFORM_READER_ROLE, READER_ROLE } from "../../src/store/migrate/reader-role.js";
 import { silentLog } from "../harness/database.js";
 import { OTHER, TENANT } from "./access-rig.js";
 
@@ -75,9 +75,7 @@ async function readsAreGuarded(sql: Sql, databaseUrl: string): Promise<void> {
   expect((await runs(own))[0]).not.toBe(200);
   await sql.unsafe(`grant select on runs to ${READER_ROLE}`);
   expect(await runs(own)).toEqual([200, [runId]]);
-  const [policy] = await sql<[{ name: string }]>`
-    select quote_ident(polname) as name from pg_policy where polrelid = 'runs'::regclass`;
-  await sql.unsafe(`drop policy ${policy.name} on runs`);
+  await sql.unsafe("drop policy readers on runs");
   expect(await runs(own)).toEqual([200, []]);
 }
 
@@ -98,7 +96,9 @@ describe("a login that may make no roles", () => {
     const statements = message.split("\n").filter((line) => line.endsWith(";"));
     expect(statements.map((line) => line.trim())).toEqual([
       `create role ${READER_ROLE} nologin;`,
+      `create role ${PLATFORM_READER_ROLE} nologin;`,
       `grant ${READER_ROLE} to ${login};`,
+      `grant ${PLATFORM_READER_ROLE} to ${login};`,
     ]);
     for (const statement of statements) await admin.sql.unsafe(statement);
     const own = openAt(url());

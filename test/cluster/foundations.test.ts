@@ -5,10 +5,11 @@ import { join } from "node:path";
 import { Writable } from "node:stream";
 import type { Sql } from "postgres";
 import { describe, expect, it } from "vitest";
+import { EVERYTHING } from "../../src/access/index.js";
 import { openFoundations } from "../../src/cluster/foundations.js";
 import { ConfigError, loadConfig } from "../../src/config/index.js";
 import { createLogger } from "../../src/log.js";
-import { prepareReader, READER_ROLE } from "../../src/store/migrate/reader-role.js";
+import { PLATFORM_READER_ROLE, prepareReader, READER_ROLE } from "../../src/store/migrate/reader-role.js";
 import { createTestDatabase } from "../harness/database.js";
 
 /** The warnings of a start with this secrets file. */
@@ -81,21 +82,27 @@ describe("a node that starts with access on", () => {
       await database.sql.unsafe(
         `create role ${login} login password 'hunter-of-reads'; grant ${READER_ROLE} to ${login}`,
       );
-      for (const [readUrl, name] of [
-        [undefined, READER_ROLE],
+      await expect(openFoundations(on(database.url, url.href))).rejects.toThrow(
+        `${login} may not become ${PLATFORM_READER_ROLE}`,
+      );
+      await database.sql.unsafe(`grant ${PLATFORM_READER_ROLE} to ${login}`);
+      for (const [readUrl, by] of [
+        [undefined, undefined],
         [url.href, login],
       ] as const) {
         const { readPool, closeDatabase, catalog, feed } = await openFoundations(on(database.url, readUrl));
         try {
           const [row] = await readPool.look(here, who);
-          expect(row).toMatchObject({ name, tenants: here.reach.tenants[0] });
+          expect(row).toMatchObject({ name: READER_ROLE, tenants: here.reach.tenants[0], ...(by && { login: by }) });
+          const [whole] = await readPool.look({ ...here, reach: EVERYTHING }, who);
+          expect(whole).toMatchObject({ name: PLATFORM_READER_ROLE, tenants: "*" });
           const client = new AbortController();
           const slow = readPool.run({ ...here, closed: client.signal }, (sql) => {
             setImmediate(() => client.abort());
             return sql`select pg_sleep(60)`;
           });
           await expect(slow).rejects.toMatchObject({ status: 503 });
-          expect((await readPool.run(here, who))[0]).toMatchObject({ name });
+          expect((await readPool.run(here, who))[0]).toMatchObject({ name: READER_ROLE });
         } finally {
           catalog.stop();
           await feed.stop();
@@ -113,7 +120,7 @@ describe("a node that starts with access on", () => {
     // Another text of the same login, the owner's.
     const other = `${database.url}${database.url.includes("?") ? "&" : "?"}connect_timeout=9`;
     try {
-      await expect(openFoundations(on(database.url, other))).rejects.toThrow(/clients' reads need a database role/);
+      await expect(openFoundations(on(database.url, other))).rejects.toThrow(/clients' reads need database roles/);
     } finally {
       await database.drop();
     }

@@ -1,4 +1,4 @@
-// Sessions of clients' reads as a node opens them with access on: as the role that may only read, under row-level security.
+// Sessions of clients' reads as a node opens them with access on: as the roles that may only read, under row-level security.
 import type { Sql } from "postgres";
 import { type Database, openDatabase } from "../../src/store/engine/connection.js";
 import { NO_READ, ReaderSession } from "../../src/store/lists/reader-session.js";
@@ -22,7 +22,7 @@ export async function openReaders(
   const databases = Array.from({ length: count }, () =>
     openDatabase(url, { max: 1, applicationName: "saga-test-reader", log: silentLog, settings }),
   );
-  const sessions = databases.map((database) => new ReaderSession(database.sql, async () => {}));
+  const sessions = databases.map((database) => new ReaderSession(database.sql, async () => {}, READER_ROLE));
   const close = async () => {
     await Promise.all(databases.map((database) => database.close()));
   };

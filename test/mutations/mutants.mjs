@@ -64,8 +64,8 @@ const NO_CONDITIONS = {
 };
 const NO_ROW_SECURITY = {
   file: "src/store/lists/reader-session.ts",
-  find: "'${namesOf(tenants)}'",
-  replace: "'${namesOf(tenants) && \"*\"}'",
+  find: "this.scopeOf(tenants)",
+  replace: 'this.scopeOf(tenants && "*")',
 };
 const madeUnder = (operation) => ({
   test: TENANT_KEYS_TEST,
@@ -263,9 +263,7 @@ export const MUTANTS = [
   },
   {
     name: "tenants, second wall of reads: each names all tenants to the database, and no statement asks for one",
-    file: "src/store/lists/reader-session.ts",
-    find: "'${namesOf(tenants)}'",
-    replace: "'${namesOf(tenants) && \"*\"}'",
+    ...NO_ROW_SECURITY,
     test: READ_TENANTS_TEST,
     red: "with row-level security alone, what is of another tenant does not exist: GET /api/v1/sagas leaves it out, of its numbers too",
   },
@@ -276,6 +274,14 @@ export const MUTANTS = [
     replace: "export const NO_READ = {};",
     test: READER_SESSION_TEST,
     red: "a read under row-level security fails, and does not find nothing, if its session is lost between two statements",
+  },
+  {
+    name: "tenants, reads for the platform run as the role of tenants' reads",
+    file: "src/store/lists/reader-session.ts",
+    find: 'tenants === "*" ? PLATFORM_READER_ROLE : READER_ROLE',
+    replace: "READER_ROLE",
+    test: READER_SESSION_TEST,
+    red: "the roles of the reads are two: one for tenants, one for the platform, whatever the session began as",
   },
   {
     name: "tenants, a narrowed principal sees all workflows of its tenant",

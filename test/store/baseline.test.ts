@@ -48,7 +48,6 @@ const READ_BY_CLIENTS = [
 
 /** What a database has that drizzle would not make of the schema. */
 const BEYOND_DRIZZLE: readonly string[] = [
-  "function first_read_tenant()",
   "function grant_slots(text,text,uuid,integer)",
   "function is_passed_over(uuid,text)",
   "function keep_terminal_run()",
@@ -136,7 +135,7 @@ describe("the migrations, for drizzle", () => {
 describe("a database", () => {
   let [migrated, generated]: TestDatabase[] = [];
   beforeAll(async () => {
-    migrated = await createTestDatabase();
+    migrated = await createTestDatabase({ fresh: true });
     generated = await createTestDatabase({ migrated: false });
     await generated.sql.unsafe(await kit("export", ...SCHEMA, "--sql"));
   });

@@ -5,7 +5,13 @@ import { EVERYTHING, type Reach } from "../../src/access/index.js";
 import { openDatabase } from "../../src/store/engine/connection.js";
 import { UnusableDatabase } from "../../src/store/engine/session.js";
 import { ReadPool } from "../../src/store/lists/read-pool.js";
-import { prepareReader, READER_ROLE, refuseUnfitReader } from "../../src/store/migrate/reader-role.js";
+import { ReaderSession } from "../../src/store/lists/reader-session.js";
+import {
+  PLATFORM_READER_ROLE,
+  prepareReader,
+  READER_ROLE,
+  refuseUnfitReader,
+} from "../../src/store/migrate/reader-role.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { type OpenReaders, openReaders } from "../harness/readers.js";
@@ -100,12 +106,14 @@ describe("a read under row-level security", () => {
     expect(await as(reaching(A), seen)).toEqual([A]);
   });
 
-  it("shows no rows where no tenants were ever set", async () => {
+  it.each<readonly [string, Record<string, string>]>([
+    ["no tenants were ever set", { role: READER_ROLE }],
+    ["no tenants were ever set for the platform", { role: PLATFORM_READER_ROLE }],
+    ["the role of tenants' reads names all of them", { role: READER_ROLE, "saga.tenants": "*" }],
+  ])("shows no rows where %s", async (_what, settings) => {
     const other = openDatabase(database.url, {
-      max: 1,
-      applicationName: "saga-test-unset",
-      log: silentLog,
-      settings: { role: READER_ROLE },
+      ...{ max: 1, applicationName: "saga-test-unset", log: silentLog },
+      settings,
     });
     try {
       expect(await seen(other.sql)).toEqual([]);
@@ -120,8 +128,46 @@ describe("a read under row-level security", () => {
   });
 });
 
-describe("the role of the reads", () => {
-  it("writes nothing, and reads neither keys nor what is for no client", async () => {
+describe("the roles of the reads", () => {
+  it("are two: one for tenants, one for the platform, whatever the session began as", async () => {
+    const name = async (sql: Sql) => (await sql<[{ name: string }]>`select current_user as name`)[0].name;
+    const login = openDatabase(database.url, { max: 1, applicationName: "saga-test-begun", log: silentLog });
+    const begun = new ReadPool({ sessions: [new ReaderSession(login.sql, async () => {})] });
+    try {
+      for (const pool of [readPool, begun]) {
+        const by = (reach: Reach) => pool.look({ closed: here, reach }, name);
+        expect(await by(reaching(A))).toBe(READER_ROLE);
+        expect(await by(EVERYTHING)).toBe(PLATFORM_READER_ROLE);
+        expect(await by(reaching(B))).toBe(READER_ROLE);
+      }
+    } finally {
+      await login.close();
+    }
+  });
+
+  it("make a read of tenants a range of an index: the policy is compared with no row", async () => {
+    const plan = (sql: Sql) =>
+      sql.begin(async (transaction) => {
+        await transaction.unsafe("set local enable_seqscan = off");
+        const lines = await transaction<Record<string, string>[]>`explain select count(*) from runs`;
+        return lines.map((line) => line["QUERY PLAN"]).join("\n");
+      });
+    const [one, two] = [await as(reaching(A), plan), await as(reaching(A, B), plan)];
+    for (const found of [one, two]) {
+      expect(found).toMatch(/Index Cond: \(tenant_id = ANY /);
+      expect(found).not.toContain("Filter");
+    }
+  });
+
+  it("look up no run for the platform: the policy that shows everything is asked first", async () => {
+    const plan = (sql: Sql) => sql<Record<string, string>[]>`explain select from signals`;
+    const lines = (await as(EVERYTHING, plan)).map((line) => line["QUERY PLAN"] ?? "");
+    const filter = lines.find((line) => line.includes("SubPlan")) ?? "";
+    expect(filter.indexOf("SubPlan")).toBeGreaterThan(filter.indexOf(" OR "));
+    expect(filter).toContain(" OR ");
+  });
+
+  it("write nothing, and read neither keys nor what is for no client", async () => {
     for (const table of ["api_keys", "service_keys", "run_commands", "start_keys", "suspects", "events"]) {
       const read = as(EVERYTHING, (sql) => sql`select from ${sql(table)}`);
       await expect(read, table).rejects.toMatchObject({ code: "42501" });
@@ -137,25 +183,31 @@ describe("the role of the reads", () => {
       ).rejects.toMatchObject({ code: expect.stringMatching(/^(25006|42501)$/) });
   });
 
-  it("is what a reset goes back to", async () => {
+  it("are what a reset goes back to, with no more to see", async () => {
     const name = async (sql: Sql) => {
       await sql.unsafe("reset role");
-      return (await sql<[{ name: string }]>`select current_user as name`)[0].name;
+      const [row] = await sql<[{ name: string }]>`select current_user as name`;
+      return [row.name, await seen(sql)];
     };
-    expect(await as(EVERYTHING, name)).toBe(READER_ROLE);
+    expect(await as(EVERYTHING, name)).toEqual([READER_ROLE, []]);
+    expect(await as(reaching(A), name)).toEqual([READER_ROLE, [A]]);
   });
 
-  it("fits; an owner of tables, who is not under row-level security, does not", async () => {
+  it("fit; an owner of tables, who is not under row-level security, does not", async () => {
     await refuseUnfitReader(bare());
     await expect(refuseUnfitReader(database.sql)).rejects.toThrow(UnusableDatabase);
-    const owner = `saga_owner_${process.pid}`;
-    await database.sql.unsafe(
-      `create role ${owner} nologin; grant ${owner} to ${READER_ROLE}; alter table nodes owner to ${owner}`,
-    );
-    try {
-      await expect(refuseUnfitReader(bare())).rejects.toThrow("owns the table nodes");
-    } finally {
-      await database.sql.unsafe(`alter table nodes owner to current_user; drop owned by ${owner}; drop role ${owner}`);
+    for (const role of [READER_ROLE, PLATFORM_READER_ROLE]) {
+      const owner = `saga_owner_${process.pid}`;
+      await database.sql.unsafe(
+        `create role ${owner} nologin; grant ${owner} to ${role}; alter table nodes owner to ${owner}`,
+      );
+      try {
+        await expect(refuseUnfitReader(bare())).rejects.toThrow(`${role} owns the table nodes`);
+      } finally {
+        await database.sql.unsafe(
+          `alter table nodes owner to current_user; drop owned by ${owner}; drop role ${owner}`,
+        );
+      }
     }
   });
 
@@ -164,25 +216,34 @@ describe("the role of the reads", () => {
       ["update (enabled) on triggers", "may write the table triggers"],
       ["select on service_keys", "may read the table service_keys"],
     ] as const;
-    for (const [right, sentence] of attempts) {
-      await database.sql.unsafe(`grant ${right} to ${READER_ROLE}`);
-      await expect(refuseUnfitReader(bare())).rejects.toThrow(sentence);
-      await database.sql.unsafe(`revoke ${right} from ${READER_ROLE}`);
+    for (const role of [READER_ROLE, PLATFORM_READER_ROLE]) {
+      for (const [right, sentence] of attempts) {
+        await database.sql.unsafe(`grant ${right} to ${role}`);
+        await expect(refuseUnfitReader(bare())).rejects.toThrow(`${role} ${sentence}`);
+        await database.sql.unsafe(`revoke ${right} from ${role}`);
+      }
+      await database.sql.unsafe(`revoke select on runs from ${role}`);
+      await expect(refuseUnfitReader(bare())).rejects.toThrow(`${role} may not read the table runs`);
+      await prepareReader(database.sql, { ownLogin: true });
+      await refuseUnfitReader(bare());
     }
-    await database.sql.unsafe(`revoke select on runs from ${READER_ROLE}`);
-    await expect(refuseUnfitReader(bare())).rejects.toThrow("may not read the table runs");
-    await prepareReader(database.sql, { ownLogin: true });
-    await refuseUnfitReader(bare());
   });
 
-  it("is asked of an administrator where the login may not make it or be it: the sentence has the statements", async () => {
+  it("are given back what a restored database lacks: the policies of the platform's reads", async () => {
+    await database.sql.unsafe("drop policy readers_of_all on runs");
+    expect(await as(EVERYTHING, seen)).toEqual([]);
+    await prepareReader(database.sql, { ownLogin: true });
+    expect(await as(EVERYTHING, seen)).toEqual([A, B, null]);
+  });
+
+  it("are asked of an administrator where the login may not make them or be them: the sentence has the statements", async () => {
     const login = `saga_login_${process.pid}`;
     const url = new URL(database.url);
     [url.username, url.password] = [login, "hunter-of-roles"];
     await database.sql.unsafe(`create role ${login} login password 'hunter-of-roles'`);
     const other = openDatabase(url.href, { max: 1, applicationName: "saga-test-login", log: silentLog });
     try {
-      const asked = `grant ${READER_ROLE} to ${login};`;
+      const asked = [READER_ROLE, PLATFORM_READER_ROLE].map((role) => `  grant ${role} to ${login};`).join("\n");
       await expect(prepareReader(other.sql, { ownLogin: true })).rejects.toThrow(asked);
       await expect(prepareReader(other.sql, { ownLogin: true })).rejects.toThrow(UnusableDatabase);
       await prepareReader(other.sql, { ownLogin: false });

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ReadPool } from "../../src/store/lists/read-pool.js";
 import { ReaderSession } from "../../src/store/lists/reader-session.js";
 import { listRuns } from "../../src/store/lists/runs.js";
+import { READER_ROLE } from "../../src/store/migrate/reader-role.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { type OpenReaders, openReaders } from "../harness/readers.js";
 
@@ -34,6 +35,7 @@ beforeAll(async () => {
   const session = new ReaderSession(
     noted((readers.databases[0] as OpenReaders["databases"][number]).sql),
     async () => {},
+    READER_ROLE,
   );
   readPool = new ReadPool({ sessions: [session] });
 });

@@ -2,6 +2,7 @@
 // nothing of others. Which conditions a read has of its own is elsewhere (reach.ts): this wall stands where one of them was forgotten.
 import type { Sql } from "postgres";
 import { isUuid } from "../../ids.js";
+import { PLATFORM_READER_ROLE, READER_ROLE } from "../migrate/reader-role.js";
 import type { Reach } from "./reach.js";
 import type { ReadSession } from "./read-pool.js";
 
@@ -20,13 +21,21 @@ export class ReaderSession implements Required<ReadSession> {
     /** Of one session, which begins with NO_READ. */
     private readonly pool: Sql,
     readonly cancel: ReadSession["cancel"],
+    /** What the session begins as: most reads have nothing to become then. */
+    private readonly role?: string,
   ) {
     this.sql = this.nesting();
   }
 
   /** It is written together with the first statement of the read: that costs no round trip. */
   begin(tenants: Reach["tenants"]): Promise<unknown> {
-    return this.pool.unsafe(`begin read only; set local saga.tenants = '${namesOf(tenants)}'`).execute();
+    return this.pool.unsafe(`begin read only; ${this.scopeOf(tenants)}`).execute();
+  }
+
+  private scopeOf(tenants: Reach["tenants"]): string {
+    const role = tenants === "*" ? PLATFORM_READER_ROLE : READER_ROLE;
+    const becoming = role === this.role ? "" : `set local role ${role}; `;
+    return `${becoming}set local saga.tenants = '${namesOf(tenants)}'`;
   }
 
   end(): void {

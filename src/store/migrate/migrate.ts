@@ -24,7 +24,7 @@ export interface MigrateOptions {
   /** Default: the folder of this release. */
   readonly folder?: string;
   readonly patience?: Patience;
-  /** The role of clients' reads is prepared, too. Absent: there is none. */
+  /** The roles of clients' reads are prepared, too. Absent: there are none. */
   readonly reader?: ReaderRights | undefined;
 }
 
@@ -58,9 +58,8 @@ async function migrateOnce(url: string, log: Logger, options: MigrateOptions): P
   // One session for the turn and the work: if the turn is lost, so is the transaction.
   const [sql, watching] = [openSession(url, log), openSession(url, log)];
   try {
-    await new Migrator({ sql, watching, log, patience }).apply(readMigrations(folder));
+    await new Migrator({ sql, watching, log, patience, reader }).apply(readMigrations(folder));
     await createEventPartitions(sql, log);
-    if (reader) await prepareReader(sql, reader);
   } finally {
     // The end of the session ends its turn in every case.
     await Promise.all([sql.end({ timeout: 5 }), watching.end({ timeout: 5 })]);
@@ -81,19 +80,21 @@ interface MigratorOptions {
   readonly watching: Sql;
   readonly log: Logger;
   readonly patience: Patience;
+  readonly reader: ReaderRights | undefined;
 }
 
 class Migrator {
   constructor(private readonly options: MigratorOptions) {}
 
   async apply(migrations: readonly Migration[]): Promise<void> {
-    const { sql, watching, log, patience } = this.options;
+    const { sql, watching, log, patience, reader } = this.options;
     const [session] = await sql<[{ pid: number }]>`select pg_backend_pid() as pid`;
     const watch = new ObstacleWatch(watching, { pid: session.pid, log });
     try {
       await patiently(() => this.takeTurn(), patience);
       await refuseUnpublished(sql, migrations);
       while (await patiently(() => this.applyNext(migrations), patience));
+      if (reader) await patiently(() => prepareReader(sql, reader), patience);
     } catch (error) {
       throw isInTheWay(error) ? new Error(gaveUp(patience, watch.seen), { cause: error }) : error;
     } finally {

@@ -720,13 +720,12 @@ CREATE FUNCTION "reads_all"() RETURNS boolean LANGUAGE sql STABLE AS 'SELECT rea
 CREATE FUNCTION "read_tenants"() RETURNS uuid[] LANGUAGE sql STABLE AS
   'SELECT CASE WHEN reads_all() THEN ''{}'' ELSE string_to_array(read_scope(), '','')::uuid[] END';
 --> statement-breakpoint
--- Most reads are of one tenant: an equality costs half of a look into the list, and the list is asked for the other tenants alone.
-CREATE FUNCTION "first_read_tenant"() RETURNS uuid LANGUAGE sql STABLE AS 'SELECT (read_tenants())[1]';
---> statement-breakpoint
--- A table without a policy has no rows for anyone but its owner, and the reading role no right to it (reader-role.ts). What belongs to a run is looked up
--- there, row by row: without the offset it might be planned as a reading of all runs.
+-- What a read of tenants sees. A table without a policy has no rows for anyone but its owner, and the reading roles no right to it. Each table with this
+-- policy gets another one, for the role that reads everything (reader-role.ts): for the same role the two would be one condition with an `or`, and the
+-- half of it that names tenants is a range of an index only where it stands alone. What belongs to a run is looked up there, row by row: without the
+-- offset it might be planned as a reading of all runs.
 DO $$DECLARE
-  own text := 'tenant_id = (SELECT first_read_tenant()) OR (SELECT reads_all()) OR tenant_id = ANY ((SELECT read_tenants())::uuid[])';
+  own text := 'tenant_id = ANY ((SELECT read_tenants())::uuid[])';
   one text;
 BEGIN
   FOREACH one IN ARRAY ARRAY['runs', 'run_end_counts', 'run_end_changes', 'triggers', 'bulk_jobs', 'shared_actions'] LOOP
@@ -740,8 +739,7 @@ BEGIN
   EXECUTE format('CREATE POLICY readers ON actions FOR SELECT USING (tenant_id IS NULL OR %s
     OR EXISTS (SELECT FROM shared_actions s WHERE s.action_id = id OFFSET 0))', own);
   FOR one IN
-    SELECT format('CREATE POLICY readers ON %I FOR SELECT USING ((SELECT reads_all()) OR EXISTS (SELECT FROM %I o WHERE o.id = %I OFFSET 0))',
-      part, owner, by)
+    SELECT format('CREATE POLICY readers ON %I FOR SELECT USING (EXISTS (SELECT FROM %I o WHERE o.id = %I OFFSET 0))', part, owner, by)
     FROM (VALUES ('run_starts', 'runs', 'run_id'), ('run_labels', 'runs', 'run_id'), ('run_variables', 'runs', 'run_id'),
       ('run_events', 'runs', 'run_id'), ('kept_scopes', 'runs', 'run_id'), ('kept_values', 'runs', 'holder'), ('signals', 'runs', 'run_id'),
       ('undo', 'runs', 'owner_run_id'), ('user_tasks', 'runs', 'run_id'), ('concurrency_tickets', 'runs', 'run_id'),
@@ -749,8 +747,9 @@ BEGIN
   LOOP
     EXECUTE one;
   END LOOP;
+  -- No tenant's. Outside of a read it fails, as the others do.
   FOREACH one IN ARRAY ARRAY['nodes', 'wakes', 'inbox', 'outbox'] LOOP
-    EXECUTE format('CREATE POLICY readers ON %I FOR SELECT USING ((SELECT reads_all()))', one);
+    EXECUTE format('CREATE POLICY readers ON %I FOR SELECT USING ((SELECT read_tenants()) IS NULL)', one);
   END LOOP;
   -- Times alone.
   CREATE POLICY readers ON end_horizon FOR SELECT USING (true);
