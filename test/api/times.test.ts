@@ -5,6 +5,7 @@ import { compileExpression } from "../../machines/expression/index.js";
 import { type Json, Schemas } from "../../machines/index.js";
 import { misfits } from "../../src/console/parts/form-validator.js";
 
+import { cases } from "../harness/long.js";
 import { problemsOf } from "../machines/steps/rig.js";
 import { writtenTimes } from "../machines/written-times.js";
 import { insertRun, useRig } from "./rig.js";
@@ -97,7 +98,7 @@ describe("a time", () => {
     expect(await runsOf("started_after=9999-12-31T23:59:59.999Z")).toEqual([]);
   });
 
-  it("is read by the schema, by steps and by expressions as the grammar has it", () => {
+  it("is read by the schema, by steps and by expressions as the grammar has it", { tags: "both" }, () => {
     fc.assert(
       fc.property(writtenTimes, ({ text, ms }) => {
         for (const [door, takes] of Object.entries(DOORS)) {
@@ -106,7 +107,7 @@ describe("a time", () => {
         const known = ms !== undefined && ms >= FIRST_MS && ms <= LAST_MS;
         expect(cel(text)).toBe(known ? new Date(ms).toISOString() : undefined);
       }),
-      { numRuns: 2000 },
+      { numRuns: cases(200, 2_000) },
     );
   });
 

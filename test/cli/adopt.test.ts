@@ -1,4 +1,5 @@
 // `saga tenant adopt` as a process, on a database that a release without tenants has left.
+// @module-tag long
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";

@@ -1,9 +1,11 @@
-// The command `saga` as a process: what it prints where, and with which exit code. It is run from the build, like the service.
+// The command `saga`: what it prints where, and with which exit code. As a process it is run from the build, like the service; where nothing depends on
+// that, in the process of the test.
 import { execFile } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import { inProcess } from "./rig.js";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const { bin } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { bin: { saga: string } };
@@ -30,7 +32,7 @@ function saga(args: readonly string[], env: Readonly<Record<string, string>> = {
 }
 
 const secretOf = (service: string, setting?: string) =>
-  saga(["signing-secret", service], setting === undefined ? {} : { SAGA_SIGNING_SECRET: setting });
+  inProcess(["signing-secret", service], setting === undefined ? {} : { SAGA_SIGNING_SECRET: setting });
 const printed = (text: string): Ended => ({ code: 0, stdout: `${text}\n`, stderr: "" });
 const failed = (sentence: string): Ended => ({ code: 2, stdout: "", stderr: `saga: ${sentence}\n` });
 
@@ -77,7 +79,9 @@ describe("saga signing-secret", () => {
 
   it("needs one service", async () => {
     for (const args of [[], ["a", "b"]])
-      expect(await saga(["signing-secret", ...args])).toEqual(failed("signing-secret needs the name of one service"));
+      expect(await inProcess(["signing-secret", ...args], {})).toEqual(
+        failed("signing-secret needs the name of one service"),
+      );
   });
 });
 

@@ -77,7 +77,7 @@ describe("a whole double serves as an int", () => {
     expect(compileTemplate("PT${inputs.n}M").render(scope)).toBe("PT5M");
   });
 
-  it("as every integer of every function's example, whatever its value", () => {
+  it("as every integer of every function's example, whatever its value", { tags: "long" }, () => {
     const examples = CATALOGUE.flatMap(({ functions }) => functions.map(({ example }) => example));
     const templates = examples.map(withHoles).filter(({ holes }) => holes > 0);
     expect(templates.length).toBeGreaterThan(40);

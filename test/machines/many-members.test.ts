@@ -19,7 +19,11 @@ describe("the problems of a document are listed up to a bound, with the number o
     ["unknown members", () => compileWorkflow(wf([noop], members())), unknown],
     ["unknown members of a step", () => compileWorkflow(wf([{ ...noop, ...members() }])), unknown],
     ["and of its inputs", () => compileWorkflow(wf([{ ...noop, inputs: members() }])), unknown],
-    ["steps of no type", () => compileWorkflow(wf(many(MANY, (n) => ({ id: `s${n}`, type: "nop" })))), unknown + 1],
+    [
+      "steps of no type",
+      () => compileWorkflow(wf(many(3_000, (n) => ({ id: `s${n}`, type: "nop" })))),
+      3_001 - MOST_LISTED,
+    ],
     ["of a rule", () => compileRule({ ...RULE, ...members() }), unknown + 1],
     [
       "of a trigger",

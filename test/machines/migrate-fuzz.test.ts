@@ -22,7 +22,7 @@ import { type Random, randomOf } from "./scheduler.js";
 import { Simulation, type SimulationOptions, type WorkerMove, type World } from "./simulation.js";
 import type { OwnedUndo } from "./world.js";
 
-const CASES = cases(15, 150);
+const CASES = cases(8, 150);
 const FIRST = firstSeed();
 
 const wait = (step: Record<string, unknown>): Node => ({ step: { id: "?", ...step } as Node["step"], bodies: [] });

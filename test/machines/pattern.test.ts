@@ -75,7 +75,7 @@ describe("the cost of a test", () => {
     expect(costOf(hostile, "c".repeat(2_000))).toBeLessThan(text.length * 2);
   });
 
-  it("is that of the threads where there are too many states to remember", () => {
+  it("is that of the threads where there are too many states to remember", { tags: "long" }, () => {
     expect(costOf("(?s).{0,900}c.{900}d$", `${randomText("abcd", 3_000)}a`)).toBeGreaterThan(3_000 * 1_000);
   });
 

@@ -1,4 +1,5 @@
 // The client before a node with TLS and access control: what it trusts, how its credential reaches requests and streams, and what it may not.
+// @module-tag long
 import { Agent, fetch as fetchOf } from "undici";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { WebSocket } from "ws";
