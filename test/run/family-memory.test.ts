@@ -98,9 +98,10 @@ describe("a wide family", () => {
     select (select count(*)::int from run_variables v join runs r on r.id = v.run_id where r.parent_run_id = ${runId}) as variables,
       (select count(*)::int from kept_scopes where run_id = ${runId}) as scopes`;
     expect(stored).toEqual({ variables: 0, scopes: 1 });
-    // Copies would take 80 times the size of the variables; shared, the items take the size of their actors.
+    // Copies would take more than 80 times the size of the variables; shared, the items take the size of their actors. What the process frees besides
+    // is measured with them.
     expect(freed).toBeGreaterThan(0);
-    expect(freed).toBeLessThan(20 * size);
+    expect(freed).toBeLessThan((count / 2) * size);
     report({ items: count, variablesMiB: +(size / MIB).toFixed(2), residentsMiB: +(freed / MIB).toFixed(2) });
     await node.runtime.command(runId, cancel, { reach: EVERYTHING });
     await allEnd(database.sql, [runId], 60_000);
