@@ -145,7 +145,7 @@ describe("the roles of the reads", () => {
     }
   });
 
-  it("make a read of tenants a range of an index: the policy is compared with no row", async () => {
+  it("make a read of tenants a range of an index, and no row is compared", async () => {
     const plan = (sql: Sql) =>
       sql.begin(async (transaction) => {
         await transaction.unsafe("set local enable_seqscan = off");

@@ -77,7 +77,8 @@ async function tryTo(sql: Sql, statement: string, left: readonly string[] = [sta
 interface Found {
   readonly name: string;
   readonly above: boolean;
-  readonly apart: string | null;
+  /** A role that it may not become. */
+  readonly denied: string | null;
   readonly owned: string | null;
   readonly written: string | null;
   readonly open: string | null;
@@ -98,7 +99,7 @@ export async function refuseUnfitReader(reading: Sql): Promise<void> {
     )
     select rolname as name, above,
       (select min(role) from unnest(${ROLES}::text[]) role
-        where rolname = current_user and not coalesce(pg_has_role(session_user, to_regrole(role), 'member'), false)) as apart,
+        where rolname = current_user and not coalesce(pg_has_role(session_user, to_regrole(role), 'member'), false)) as denied,
       min(relname) filter (where pg_has_role(reader, relowner, 'usage')) as owned,
       min(relname) filter (where has_table_privilege(reader, oid, 'insert, update, delete, truncate')
         or has_any_column_privilege(reader, oid, 'insert, update')) as written,
@@ -114,11 +115,11 @@ export async function refuseUnfitReader(reading: Sql): Promise<void> {
   }
 }
 
-function faultOf({ above, apart, owned, written, open, closed }: Found): string | undefined {
+function faultOf({ above, denied, owned, written, open, closed }: Found): string | undefined {
   if (above) return "is above row-level security";
   if (owned !== null) return `owns the table ${owned}, and row-level security is not for owners`;
   if (written !== null) return `may write the table ${written}`;
   if (open !== null) return `may read the table ${open}, which is for no client`;
   if (closed !== null) return `may not read the table ${closed}`;
-  return apart === null ? undefined : `may not become ${apart}`;
+  return denied === null ? undefined : `may not become ${denied}`;
 }
