@@ -2,12 +2,12 @@
 // Node loads the service's 1,400 modules one by one in 0.8 s of CPU time, and a few files in 0.3 s: every node pays for it, also the one that takes the
 // place of a killed one. Tests use the modules in dist/src.
 // Rooms on the command line: only their modules are compiled, so that who runs the service does not wait for those of the tests.
-import { cp, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { basename, dirname, join, resolve } from "node:path";
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 import { mendDriver } from "./postgres-driver.mjs";
-import { bundleOf, contentsOf, copyFilesOf, sdkPackages } from "./src/sdk/packages.mjs";
+import { bundleOf, contentsOf, filesOf, sdkPackages } from "./src/sdk/packages.mjs";
 
 const FOLDER = "dist/service";
 const CONSOLE = "dist/console";
@@ -139,12 +139,12 @@ const pages = await build({
 });
 
 await put(FOLDER, service.outputFiles);
-await copyFilesOfPackages();
+await write(await filesOfPackages());
 await put(CONSOLE, [...compressed(pages.outputFiles), await pageOf(pages)]);
 
 for (const { name, folder, outputFiles } of sdk) {
   await put(join(folder, "dist"), outputFiles);
-  await copyFilesOf(name);
+  await write(await filesOf(name));
 }
 // What is in which bundle: for the licences that go along (src/sdk/pack.mjs), and for a test.
 const contents = [
@@ -152,14 +152,24 @@ const contents = [
   ["console", contentsOf(pages.metafile)],
   ...sdk.map((one) => [one.name, one.contents]),
 ];
-await writeFile("dist/bundles.json", JSON.stringify(Object.fromEntries(contents), undefined, 2));
+await write([
+  { path: "dist/bundles.json", contents: Buffer.from(JSON.stringify(Object.fromEntries(contents), undefined, 2)) },
+]);
 
-async function copyFilesOfPackages() {
+async function filesOfPackages() {
+  const files = [];
   for (const [name, paths] of Object.entries(WITH_FILES))
-    for (const path of paths) {
-      const to = join(FOLDER, "packages", name, path);
-      await cp(join("node_modules", name, path), to, { recursive: true, preserveTimestamps: true });
-    }
+    for (const path of paths)
+      for (const file of await filesAt(join("node_modules", name, path)))
+        files.push({ path: join(FOLDER, "packages", relative("node_modules", file)), contents: await readFile(file) });
+  return files;
+}
+
+/** The files of a folder, or the one file. */
+async function filesAt(path) {
+  if ((await stat(path)).isFile()) return [path];
+  const entries = await readdir(path, { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
 }
 
 async function modulesOf(room) {
@@ -184,12 +194,14 @@ function compressed(files) {
   ]);
 }
 
-/** Files that have not changed stay untouched: a service that starts at this moment must not read half of one. */
+/** A service that starts at this moment, or another build, reads the whole of the old file or of the new one. Unchanged files stay untouched. */
 async function write(files) {
+  const written = `dist/written-by-${process.pid}`;
   for (const { path, contents } of files) {
     await mkdir(dirname(path), { recursive: true });
-    const written = await readFile(path).catch(() => undefined);
-    if (!written?.equals(contents)) await writeFile(path, contents);
+    if ((await readFile(path).catch(() => undefined))?.equals(contents)) continue;
+    await writeFile(written, contents);
+    await rename(written, path);
   }
 }
 
@@ -200,6 +212,6 @@ async function put(folder, files) {
   for (const name of await readdir(folder, { recursive: true })) {
     const path = resolve(folder, name);
     // The files of packages are copies, and no files of the bundle.
-    if (/^(?!packages\/).*\.(js|css|txt|html)/.test(name) && !made.has(path)) await rm(path);
+    if (/^(?!packages\/).*\.(js|css|txt|html)/.test(name) && !made.has(path)) await rm(path, { force: true });
   }
 }

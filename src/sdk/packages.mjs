@@ -1,6 +1,6 @@
 // The packages of the SDK as the build sees them, read from their package.json. A package is a bundle of each of its entries, with what it shares
 // with others inside, so that each installs alone.
-import { copyFile, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { build } from "esbuild";
 
@@ -57,8 +57,14 @@ export async function bundleOf({ name, folder, manifest, entries }) {
   return { name, folder, outputFiles, contents: contentsOf(metafile) };
 }
 
-export async function copyFilesOf(name) {
-  for (const [from, to] of WITH_FILES[name] ?? []) await copyFile(join(ROOT, from), join(SDK, name, "dist", to));
+/** What lies beside the bundles of a package. */
+export function filesOf(name) {
+  return Promise.all(
+    (WITH_FILES[name] ?? []).map(async ([from, to]) => ({
+      path: join(SDK, name, "dist", to),
+      contents: await readFile(join(ROOT, from)),
+    })),
+  );
 }
 
 /** What a bundle has in it, as folders of packages of npm, and what it imports from outside. */

@@ -1,18 +1,17 @@
 // @module-tag long
 // The first hour: what docs/getting-started.md says, with the packed packages in an empty folder. Each command of that page is run here, in its order, and its time is printed.
 import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { processesIn } from "../cli/dev/rig.js";
 import { until } from "../harness/until.js";
 import { packAll, ROOT, run, temporaryFolder } from "./project.js";
 
 const home = temporaryFolder();
-/** The empty folder, beside the clone of the page. */
-const begin = join(home, "begin");
-const shop = join(begin, "shop");
+/** An empty folder for each try, beside the clone of the page. */
+const emptyFolder = () => mkdtempSync(join(home, "begin-"));
 const times: string[] = [];
 
 async function timed<T>(what: string, work: () => Promise<T>): Promise<T> {
@@ -34,7 +33,6 @@ const COMMANDS = [
 
 beforeAll(async () => {
   const [tarball = ""] = (await packAll(home)).values();
-  mkdirSync(begin);
   mkdirSync(join(home, "saga-orchestrator", "dist"), { recursive: true });
   symlinkSync(dirname(tarball), join(home, "saga-orchestrator", "dist", "packages"));
 }, 400_000);
@@ -59,15 +57,21 @@ describe("a newcomer", () => {
       "npx --no-install saga dev",
     ]);
     const [create = "", , install = ""] = COMMANDS;
+    const begin = emptyFolder();
+    const shop = join(begin, "shop");
     expect(await timed("create-saga-orchestrator shop", () => typed(begin, create))).toContain(
       "Wrote the project shop:",
     );
     await timed("npm install", () => typed(shop, install));
     const dev = new Terminal(shop, "npx --no-install saga dev");
+    onTestFinished(async () => void (await dev.interrupt()));
     await timed("saga dev, to the banner", () => dev.says("Ctrl-C stops everything"));
+    // Another program, perhaps another test, may have the usual port. The banner ends with this export then.
+    const [, port = "8080"] = dev.said(/the service is at (\d+)/) ?? [];
+    const script = (text: string) => run(shop, "sh", "-c", `export SAGA_URL=http://127.0.0.1:${port}; npm run ${text}`);
     const paid = await timed("npm run start-one", () => script("start-one"));
     expect(paid).toMatch(/result \{\s+reservation: 'R-1',\s+receipt: 'paid 9\.50, .*'\s+\}/);
-    const declined = await run(shop, "npm", "run", "start-one", "--", "950").catch((error: Error) => error.message);
+    const declined = await script("start-one -- 950").catch((error: Error) => error.message);
     expect(declined).toContain("failed at charge with card_declined");
     await dev.says("released R-2");
     expect(await timed("npm test", () => script("test"))).toMatch(/# pass 2/);
@@ -90,8 +94,6 @@ describe("a newcomer", () => {
     expect(existsSync(join(shop, ".saga", "dev.json"))).toBe(false);
   });
 });
-
-const script = (name: string) => run(shop, "npm", "run", name);
 
 /** A command of the page. npm asks before it runs a package, and asks the registry only for what it does not have. */
 const typed = (folder: string, command: string) =>
@@ -122,8 +124,13 @@ class Terminal {
     });
   }
 
+  said(what: RegExp): RegExpExecArray | null {
+    return what.exec(this.text);
+  }
+
+  /** As Ctrl-C. Resolves with the exit code. */
   interrupt(): Promise<number | null> {
-    this.child.stdin.write("\x03");
+    if (this.child.exitCode === null) this.child.stdin.write("\x03");
     return this.ended;
   }
 }
