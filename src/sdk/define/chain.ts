@@ -1,10 +1,11 @@
 // The chain of a saga at run time: it collects the steps and lays them out as a document. The types of its methods are in flow.ts.
-import type { ActionContract, SignalContract } from "../contract/index.js";
+import type { SignalContract } from "../contract/index.js";
 import { ATTRIBUTES, COMMON, type StepTypeName } from "./attributes.js";
+import { nameOfAction } from "./called.js";
 import { isExpression } from "./expression.js";
 import type { StepDocument } from "./flow.js";
 import type { Json, JsonObject } from "./value.js";
-import { actionName, computedFor, type Options, refuseOptions, stepParts } from "./written.js";
+import { computedFor, type Options, refuseOptions, stepParts } from "./written.js";
 
 /** A step with all that belongs to it, laid out once it is known what follows. */
 interface Part {
@@ -68,9 +69,9 @@ export class Chain {
     return this.parts.flatMap((part, index) => part.layOut(this.parts[index + 1]?.id ?? last));
   }
 
-  action(id: string, action: ActionContract, { pinVersion = false, ...options }: Loose): Loose {
-    const name = actionName(action) + (pinVersion ? `@${action.version}` : "");
-    return this.step("action", id, { ...options, action: name }, options);
+  action(id: string, called: unknown, options: Options = {}): Loose {
+    const action = typeof called === "function" ? called : nameOfAction(called, `${id}.action`);
+    return this.step("action", id, { ...options, action }, options);
   }
 
   httpRequest(id: string, { response: _, ...options }: Loose): Loose {
@@ -81,22 +82,32 @@ export class Chain {
     return this.step("webhook_emit", id, options);
   }
 
-  decision(id: string, chosenBy: Loose, branches: Readonly<Record<string, Steps>>, options: Options = {}): Loose {
+  decision(
+    id: string,
+    chosenBy: Loose,
+    branches: Readonly<Record<string, Steps>>,
+    { onNoMatch, ...options }: Options = {},
+  ): Loose {
     const byRule = typeof chosenBy === "object" && !isExpression(chosenBy);
     const chosen = byRule
       ? { ruleId: chosenBy.rule, ruleInputs: chosenBy.inputs, outputKey: chosenBy.outputKey }
       : { expression: chosenBy };
-    return this.step("decision", id, { ...options, ...chosen }, options, this.branchesOf(id, branches));
+    return this.step("decision", id, { ...options, ...chosen }, options, this.branchesOf(id, branches, onNoMatch));
   }
 
-  switchOn(id: string, expression: unknown, branches: Readonly<Record<string, Steps>>, options: Options = {}): Loose {
-    return this.step("switch", id, { ...options, expression }, options, this.branchesOf(id, branches));
+  switchOn(
+    id: string,
+    expression: unknown,
+    branches: Readonly<Record<string, Steps>>,
+    { onNoMatch, ...options }: Options = {},
+  ): Loose {
+    return this.step("switch", id, { ...options, expression }, options, this.branchesOf(id, branches, onNoMatch));
   }
 
   switch(
     id: string,
     cases: readonly { readonly when: unknown; readonly then: Steps }[],
-    { default: otherwise, ...options }: Options = {},
+    { default: otherwise, onNoMatch, ...options }: Options = {},
   ): Loose {
     const ways = cases.map(({ when, then }, index) => ({
       when: stepParts({ when }, { ...this.at(id, "noop") }).before.when as Json,
@@ -109,7 +120,7 @@ export class Chain {
         ...(last && { default: last.first(next) }),
       }),
       blocks: [...ways.map(({ chain }) => chain), ...(last ? [last] : [])].map((chain) => ({ chain, rejoins: true })),
-      goesOn: false,
+      goesOn: goesOnUnmatched(id, otherwise !== undefined, onNoMatch),
     });
   }
 
@@ -117,8 +128,12 @@ export class Chain {
     return this.step("noop", id, options);
   }
 
-  setVar(id: string, variables: unknown, options: Options = {}): Loose {
-    return this.step("set_var", id, { ...options, variables }, options);
+  setVar(id: string, ...given: readonly unknown[]): Loose {
+    const isOne = typeof given[0] === "string";
+    const [variable, options = {}] = isOne
+      ? [{ name: given[0], value: given[1] }, given[2]]
+      : [{ variables: given[0] }, given[1]];
+    return this.step("set_var", id, { ...(options as Options), ...variable }, options as Options);
   }
 
   transform(id: string, value: unknown, options: Options = {}): Loose {
@@ -180,7 +195,7 @@ export class Chain {
   manualApproval(id: string, { approved, rejected, ...options }: Options): Loose {
     const given = Object.entries({ approved, rejected }).filter(([, steps]) => steps !== undefined);
     if (given.length === 0) return this.step("manual_approval", id, options);
-    const branches = this.branchesOf(id, Object.fromEntries(given) as Record<string, Steps>);
+    const branches = this.branchesOf(id, Object.fromEntries(given) as Record<string, Steps>, undefined);
     return this.step("manual_approval", id, options, options, { ...branches, goesOn: approved === undefined });
   }
 
@@ -241,7 +256,8 @@ export class Chain {
   }
 
   error(id: string, options: Options = {}): Loose {
-    return this.step("error", id, options).shut();
+    const failed = this.step("error", id, options);
+    return failed.isOpen ? failed : failed.shut();
   }
 
   end(
@@ -288,12 +304,12 @@ export class Chain {
     return Object.fromEntries(chains);
   }
 
-  private branchesOf(id: string, branches: Readonly<Record<string, Steps>>): Targets {
+  private branchesOf(id: string, branches: Readonly<Record<string, Steps>>, onNoMatch: unknown): Targets {
     const chains = this.chainsOf(id, branches, []);
     return {
       attributes: (next) => ({ branches: targetsOf(chains, next) }),
       blocks: Object.values(chains).map((chain) => ({ chain, rejoins: true })),
-      goesOn: false,
+      goesOn: goesOnUnmatched(id, Object.hasOwn(branches, "default"), onNoMatch),
     };
   }
 
@@ -358,6 +374,14 @@ const LAST: ReadonlySet<StepTypeName> = new Set(["end", "error"]);
 /** Whether a run may go on along `next` without what the step does. */
 const mayPass = ({ when, onError, onTimeout }: Options) =>
   when !== undefined || onError === "continue" || onTimeout === "continue";
+
+/** Whether a run goes on along `next` where no branch fits. */
+function goesOnUnmatched(id: string, hasDefault: boolean, onNoMatch: unknown): boolean {
+  if (onNoMatch !== undefined && onNoMatch !== "fail" && onNoMatch !== "continue")
+    throw new TypeError(`${id}.onNoMatch must be "fail" or "continue"`);
+  if (onNoMatch !== undefined && hasDefault) throw new TypeError(`${id} has a default, so onNoMatch would never count`);
+  return onNoMatch === "continue";
+}
 
 const inOrder = (table: object, json: Readonly<Record<string, Json | undefined>>): JsonObject =>
   Object.fromEntries(Object.keys(table).flatMap((name) => (json[name] === undefined ? [] : [[name, json[name]]])));

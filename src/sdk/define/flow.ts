@@ -1,6 +1,7 @@
 // The chain of a saga as the compiler sees it: one method for each step type, and what is known after it. Types alone; chain.ts carries them out.
 import type { TSchema } from "typebox";
 import type { InputOf, OutputOf, SagaContract, SignalContract } from "../contract/index.js";
+import type { NamedLater } from "./called.js";
 import type { Expr, Gives, Ref } from "./expression.js";
 import type {
   ActionStepOptions,
@@ -17,6 +18,8 @@ import type {
   MayUndo,
   MetricOptions,
   NamesBranch,
+  NoMatchOptions,
+  OutputOfCalled,
   PayloadOf,
   ReceivedEvent,
   RuleChoice,
@@ -126,6 +129,11 @@ type Passed<S extends State, Id extends string, E> = ["fail"] extends [E]
   ? Next<S, Id, None, null, never>["after"]
   : Meeting<S, Id, Way<None, null> | Handled<E, Id, FailedOutput>>;
 
+/** After a step that sets variables by name. */
+type Assigned<S extends State, Id extends string, Own, W, E> = [undefined, "fail"] extends [W, E]
+  ? Next<S, Id, Own, null, never>["after"]
+  : Meeting<S, Id, Way<Own, null> | Skip<W> | Handled<E, Id, FailedOutput>>;
+
 /** The options of a step without an output. */
 type Plain<S extends State, E, W> = StepOptions<never, W, E> & MayUndoLess<S>;
 type MayUndoLess<S extends State> = MayUndo<S["scope"], unknown, null, AnyAction>;
@@ -146,6 +154,22 @@ interface Case<S extends State, Id extends string> {
   readonly then: Steps<Inside<S, Id, "block">>;
 }
 
+/** The ways past an `error`, which has no next step of its own. */
+type Unfailed<W, E> =
+  | ([undefined] extends [W] ? never : Stop<null>)
+  | (["fail"] extends [E] ? never : E extends "continue" ? Stop<FailedOutput> : PathOf<E>);
+
+interface Stop<Ends> {
+  readonly own: None;
+  readonly ids: never;
+  readonly last: never;
+  readonly ends: Ends;
+  readonly open: false;
+}
+
+type NoMatch = "fail" | "continue";
+type Unmatched<N> = N extends "continue" ? Way<None, null> : never;
+
 type Otherwise<D> = [undefined] extends [D] ? never : PathOf<D>;
 
 type JoinMode = "all" | "any" | "count" | "all_settled";
@@ -164,6 +188,8 @@ export interface Fork<S extends State, Fork extends string, B, W> {
   /** Waits for the branches. Its output has a member for each. */
   join<
     const Id extends string,
+    U extends AnyAction,
+    const V extends When<S>,
     const E extends Handler<S, Fork | Id, Save, FailedOutput>,
     const Mode extends JoinMode = "all",
     const On extends keyof B & string = never,
@@ -171,13 +197,14 @@ export interface Fork<S extends State, Fork extends string, B, W> {
   >(
     id: Fresh<S, Id>,
     options?: JoinOptions<On> &
-      StepOptions<Save, undefined, E> & {
+      StepOptions<Save, V, E> &
+      MayUndo<S["scope"], unknown, JoinedOutput<B, Mode, On>, U> & {
         /** "all" (the default), "any", "count" with a `count`, or "all_settled". */
         readonly mode?: Mode;
         /** With the mode "count": how many branches must succeed. */
         readonly count?: Given<S["scope"], number>;
       },
-  ): Stored<S, Fork | Id | PathsIds<B>, Save, JoinedOutput<B, Mode, On>, W, E>;
+  ): Stored<S, Fork | Id | PathsIds<B>, Save, JoinedOutput<B, Mode, On>, [undefined] extends [W] ? V : W, E>;
 }
 
 type PathsIds<B> = PathsOf<B> extends infer P extends Path ? P["ids"] : never;
@@ -211,7 +238,7 @@ export interface Flow<S extends State> extends Block<S> {
   /** A worker executes an action. Output: the worker's result. */
   action<
     const Id extends string,
-    A extends AnyAction,
+    A extends AnyAction | NamedLater<S["scope"]>,
     U extends AnyAction,
     const W extends When<S>,
     const E extends Handler<S, Id, Save, FailedOutput>,
@@ -220,7 +247,7 @@ export interface Flow<S extends State> extends Block<S> {
     id: Fresh<S, Id>,
     action: A,
     options: ActionStepOptions<S["scope"], A, U, Save, W, E>,
-  ): Stored<S, Id, Save, Carried<TypeOf<A["output"]>>, W, E>;
+  ): Stored<S, Id, Save, Carried<OutputOfCalled<A>>, W, E>;
 
   /** Makes an HTTP request from the service itself. Output: { status, headers, body }. */
   httpRequest<
@@ -249,12 +276,13 @@ export interface Flow<S extends State> extends Block<S> {
     const B extends Branches<S, Id>,
     const W extends When<S>,
     const E extends Handler<S, Id, Id, FailedOutput>,
+    const N extends NoMatch = "fail",
   >(
     id: Fresh<S, Id>,
     chosenBy: NamesBranch<S["scope"]> | RuleChoice<S["scope"]>,
     branches: B,
-    options?: Plain<S, E, W>,
-  ): Branched<S, Id, PathsOf<B>, W, E>;
+    options?: Plain<S, E, W> & NoMatchOptions<N>,
+  ): Branched<S, Id, PathsOf<B> | Unmatched<N>, W, E>;
 
   /** Takes the first case that holds, else `default`. Without it the step fails then. */
   switch<
@@ -263,11 +291,12 @@ export interface Flow<S extends State> extends Block<S> {
     const D extends Steps<Inside<S, Id, "block">> | undefined,
     const W extends When<S>,
     const E extends Handler<S, Id, Id, FailedOutput>,
+    const N extends NoMatch = "fail",
   >(
     id: Fresh<S, Id>,
     cases: C,
-    options?: Plain<S, E, W> & { readonly default?: D },
-  ): Branched<S, Id, PathOf<C[number]["then"]> | Otherwise<D>, W, E>;
+    options?: Plain<S, E, W> & NoMatchOptions<N> & { readonly default?: D },
+  ): Branched<S, Id, PathOf<C[number]["then"]> | Otherwise<D> | Unmatched<N>, W, E>;
 
   /** Takes the branch that a value names: a `switch` with an expression, which does what `decision` does. */
   switchOn<
@@ -275,18 +304,33 @@ export interface Flow<S extends State> extends Block<S> {
     const B extends Branches<S, Id>,
     const W extends When<S>,
     const E extends Handler<S, Id, Id, FailedOutput>,
+    const N extends NoMatch = "fail",
   >(
     id: Fresh<S, Id>,
     expression: NamesBranch<S["scope"]>,
     branches: B,
-    options?: Plain<S, E, W>,
-  ): Branched<S, Id, PathsOf<B>, W, E>;
+    options?: Plain<S, E, W> & NoMatchOptions<N>,
+  ): Branched<S, Id, PathsOf<B> | Unmatched<N>, W, E>;
 
   /** Does nothing. */
   noop<const Id extends string, const W extends When<S>, const E extends Handler<S, Id, Id, FailedOutput>>(
     id: Fresh<S, Id>,
     options?: Plain<S, E, W>,
   ): Passed<S, Id, E>;
+
+  /** Sets one variable. */
+  setVar<
+    const Id extends string,
+    const Name extends string,
+    const V extends Anything,
+    const W extends When<S>,
+    const E extends Handler<S, Id, Id, FailedOutput>,
+  >(
+    id: Fresh<S, Id>,
+    name: Name,
+    value: V | ((scope: S["scope"]) => V),
+    options?: Plain<S, E, W>,
+  ): Assigned<S, Id, { readonly [K in Name]: Variable<V> }, W, E>;
 
   /** Sets variables; all values see the old ones. */
   setVar<
@@ -298,9 +342,7 @@ export interface Flow<S extends State> extends Block<S> {
     id: Fresh<S, Id>,
     variables: V | ((scope: S["scope"]) => V),
     options?: Plain<S, E, W>,
-  ): [undefined, "fail"] extends [W, E]
-    ? Next<S, Id, { readonly [K in keyof V]: Variable<V[K]> }, null, never>["after"]
-    : Meeting<S, Id, Way<{ readonly [K in keyof V]: Variable<V[K]> }, null> | Skip<W> | Handled<E, Id, FailedOutput>>;
+  ): Assigned<S, Id, { readonly [K in keyof V]: Variable<V[K]> }, W, E>;
 
   /** Computes a value: an expression, or JSON with expressions inside. Output: the value. */
   transform<
@@ -502,10 +544,11 @@ export interface Flow<S extends State> extends Block<S> {
   parallel<const Id extends string, const B extends ChildBranches<S, Id>, const W extends When<S>>(
     id: Fresh<S, Id>,
     branches: B,
-    options?: Omit<StepOptions<never, W, "fail">, "onError" | "saveAs"> & {
-      /** Branches that run at once; 0 (the default): all. */
-      readonly maxConcurrency?: Given<S["scope"], number>;
-    },
+    options?: Omit<StepOptions<never, W, "fail">, "onError" | "saveAs"> &
+      MayUndoLess<S> & {
+        /** Branches that run at once; 0 (the default): all. */
+        readonly maxConcurrency?: Given<S["scope"], number>;
+      },
   ): Fork<S, Id, B, W>;
 
   /** Runs its body for each item of a list, each as a run of its own. Output: what the bodies gave, in the order of the items. */
@@ -642,8 +685,11 @@ export interface Flow<S extends State> extends Block<S> {
     options?: CancelOptions<S["scope"]> & Plain<S, E, W> & { readonly runId?: R },
   ): [undefined, undefined] extends [R, W] ? Shut<S, Id, never> : Passed<S, Id, E>;
 
-  /** Fails with a code of your own; without a code, it raises the error that was caught last again. */
-  error<const Id extends string>(id: Fresh<S, Id>, options?: ErrorOptions<S["scope"]>): Shut<S, Id, never>;
+  /** Fails with a code of your own; without a code, it raises the error that was caught last again. Where `when` does not hold, the chain ends here. */
+  error<const Id extends string, const W extends When<S>, const E extends Handler<S, Id, Id, FailedOutput>>(
+    id: Fresh<S, Id>,
+    options?: ErrorOptions<S["scope"]> & Pick<StepOptions<never, W, E>, "when" | "onError" | "onFailure">,
+  ): [undefined, "fail"] extends [W, E] ? Shut<S, Id, never> : Meeting<S, Id, Unfailed<W, E>>;
 
   /** The run succeeds, with this output. */
   end<const V extends Anything = null>(

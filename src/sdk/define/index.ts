@@ -10,6 +10,7 @@ export {
   type SagaContract,
   type SignalContract,
 } from "../contract/index.js";
+export { type NamedLater, type Pinned, pinned } from "./called.js";
 export { fromDocument } from "./document.js";
 export { at, cel, type Embedded, type Expr, has, orElse, type Ref, type Template, text } from "./expression.js";
 export type { Block, Closed, Flow, Fork, Saga, SagaDocument, StepDocument } from "./flow.js";

@@ -1,13 +1,16 @@
 // The options of the steps: what every step may have, and what each type has besides. Types alone: attributes.ts says how they become JSON.
 import type { TSchema } from "typebox";
 import type { RetryOptions, SignalContract } from "../contract/index.js";
+import type { NamedLater } from "./called.js";
 import type { Expr, Ref } from "./expression.js";
 import type { TypeOf } from "./read.js";
 import type { AnyAction, Computed, Condition, Given } from "./scope.js";
 import type { Value } from "./value.js";
 
 export type InputOfAction<A extends AnyAction> = TypeOf<A["input"]>;
-export type OutputOfAction<A extends AnyAction> = TypeOf<A["output"]>;
+/** Of an action whose name is computed, it is not known what it takes and gives. */
+export type InputOfCalled<A> = A extends AnyAction ? InputOfAction<A> : { readonly [name: string]: unknown };
+export type OutputOfCalled<A> = A extends AnyAction ? TypeOf<A["output"]> : unknown;
 export type PayloadOf<G> = G extends SignalContract<string, infer Payload extends TSchema> ? TypeOf<Payload> : unknown;
 
 /** What every step may have. */
@@ -38,10 +41,17 @@ type Bare<U extends AnyAction, In, Out> =
     ? unknown
     : "this undo takes inputs of its own: write undo: [action, ({ output }) => ({ ... })]";
 
+/** An undo whose action has a computed name. Without inputs, it gets `{ inputs, output }` of the step. */
+export interface UndoNamedLater<S> {
+  readonly action: NamedLater<S>;
+  readonly inputs?: Given<S, { readonly [name: string]: unknown }>;
+}
+
 /** An action that undoes the step: alone, if it takes nothing or `{ inputs, output }` of the step, or with its inputs. */
 export type UndoOf<S, In, Out, U extends AnyAction> =
   | (U & NoInfer<Bare<U, In, Out>>)
-  | readonly [action: U, inputs: NoInfer<Given<S & UndoScope<Out>, InputOfAction<U>>>];
+  | readonly [action: U, inputs: NoInfer<Given<S & UndoScope<Out>, InputOfAction<U>>>]
+  | UndoNamedLater<S & UndoScope<Out>>;
 
 export interface MayUndo<S, In, Out, U extends AnyAction> {
   /** Undoes the step when the run rolls back. */
@@ -75,11 +85,7 @@ type InputsOf<S, Input> =
     : { readonly inputs: NoInfer<Given<S, Input>> };
 
 /** The options of an action: its inputs, and an undo where the contract says `compensable: true`. */
-export type ActionStepOptions<S, A extends AnyAction, U extends AnyAction, Save, When, OnError> = StepOptions<
-  Save,
-  When,
-  OnError
-> &
+export type ActionStepOptions<S, A, U extends AnyAction, Save, When, OnError> = StepOptions<Save, When, OnError> &
   Retries<S> & {
     /** Of each attempt, from its dispatch. */
     readonly timeoutMs?: Given<S, number>;
@@ -88,12 +94,10 @@ export type ActionStepOptions<S, A extends AnyAction, U extends AnyAction, Save,
     readonly heartbeatTimeoutMs?: Given<S, number>;
     /** At most `limit` steps at once have the action carried out for the key, over all runs. */
     readonly concurrency?: { readonly key: Given<S, string | number | boolean>; readonly limit: Given<S, number> };
-    /** Pins the version that the contract says: "service.name@2". Default: the latest one that is not deprecated. */
-    readonly pinVersion?: boolean;
-  } & InputsOf<S, InputOfAction<A>> &
-  (A["compensable"] extends true
-    ? MustUndo<S, InputOfAction<A>, OutputOfAction<A>, U>
-    : MayUndo<S, InputOfAction<A>, OutputOfAction<A>, U>);
+  } & InputsOf<S, InputOfCalled<A>> &
+  (A extends { readonly compensable: true }
+    ? MustUndo<S, InputOfCalled<A>, OutputOfCalled<A>, U>
+    : MayUndo<S, InputOfCalled<A>, OutputOfCalled<A>, U>);
 
 export interface HttpResponse<Body> {
   status: number;
@@ -183,6 +187,12 @@ export interface MetricOptions<S> {
   readonly value?: Given<S, number>;
   readonly kind?: "counter" | "gauge" | "histogram";
   readonly tags?: Given<S, { readonly [name: string]: string | number | boolean }>;
+}
+
+/** What a `decision` or a `switch` does where no branch fits and there is no default. */
+export interface NoMatchOptions<OnNoMatch> {
+  /** "fail" (the default, with the code `no_branch_matched`), or "continue": the next step follows, as it does for a step with a `when`. */
+  readonly onNoMatch?: OnNoMatch;
 }
 
 export interface ErrorOptions<S> {

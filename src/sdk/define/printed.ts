@@ -11,7 +11,7 @@ const WIDTH = 100;
 const PLAIN = /^[A-Za-z_$][\w$]*$/;
 /** Words that cannot be the name of a constant, and names that the module imports. */
 const TAKEN =
-  /^(actions|arguments|await|break|case|catch|cel|class|const|continue|debugger|default|defineAction|delete|do|else|enum|eval|export|extends|false|finally|for|fromDocument|function|if|implements|import|in|instanceof|interface|let|new|null|package|private|protected|public|return|saga|static|super|switch|text|this|throw|true|try|typeof|undefined|var|void|while|with|yield)$/;
+  /^(actions|arguments|await|break|case|catch|cel|class|const|continue|debugger|default|defineAction|delete|do|else|enum|eval|export|extends|false|finally|for|fromDocument|function|if|implements|import|in|instanceof|interface|let|new|null|package|pinned|private|protected|public|return|saga|static|super|switch|text|this|throw|true|try|typeof|undefined|var|void|while|with|yield)$/;
 
 /** `order-fulfilment` is `orderFulfilment`. */
 export function identifier(name: string): string {

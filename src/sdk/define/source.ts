@@ -1,6 +1,8 @@
 // `sourceOf`: a document as a module of TypeScript that writes it. Each call is made on a real chain while it is printed, and what comes of it is
 // compared with the document: a graph that is no nesting of blocks is printed as `fromDocument`. Nothing is evaluated, and the service is not asked.
+import { defineAction } from "../contract/index.js";
 import { ATTRIBUTES, type AttributeKind, COMMON, DOCUMENT, optionName, type StepTypeName } from "./attributes.js";
+import { pinned } from "./called.js";
 import { Chain } from "./chain.js";
 import { fromDocument } from "./document.js";
 import { cel, celOf, text, textOf } from "./expression.js";
@@ -68,13 +70,11 @@ const ANYTHING = new Set([
 ]);
 const TEXTS_INSIDE = new Set(["headers", "tags"]);
 
-/** What the types of define do not let a step have, although the service does. */
-const COMMON_OF_RUNS = ["when", "save_as", "on_error", "compensation", "on_failure", "on_undo_failure"];
+/** What the types of define do not let a step have, although the service does: nearly all of it never counts there. */
 const NOT_TAKEN: Readonly<Partial<Record<StepTypeName, readonly string[]>>> = {
-  parallel: ["on_error", "save_as", "compensation"],
-  join: ["when", "compensation"],
-  error: COMMON_OF_RUNS,
-  end: COMMON_OF_RUNS,
+  parallel: ["on_error", "save_as"],
+  error: ["save_as", "compensation", "on_undo_failure"],
+  end: ["when", "save_as", "on_error", "compensation", "on_failure", "on_undo_failure"],
 };
 
 function refuseUntaken(step: StepDocument): void {
@@ -90,6 +90,18 @@ const isWord = (to: unknown) => to === "fail" || to === "continue";
 const mayPass = (step: StepDocument) =>
   step.when !== undefined || step.on_error === "continue" || step.on_timeout === "continue";
 
+/** Whether a run goes on along `next` only where no branch fits. */
+function isUnmatchedNext(step: StepDocument): boolean {
+  const { default: otherwise, branches = {}, next } = step;
+  if (next === undefined || mayPass(step)) return false;
+  if (otherwise !== undefined || "default" in (branches as object))
+    throw new Unwritable(`${step.id} has a next that is never taken: it has a default`);
+  return true;
+}
+
+const NO_MATCH = ({ step }: Place): readonly Named[] =>
+  isUnmatchedNext(step) ? [["onNoMatch", plain("continue")]] : [];
+
 type Named = readonly [option: string, piece: Piece];
 
 /** A step, and how its parts are printed. */
@@ -99,7 +111,7 @@ interface Place {
   readonly expression: (source: Json | undefined, gives: string) => Piece;
   readonly block: (target: Json | undefined) => Piece;
   readonly branches: Piece;
-  readonly contract: () => { readonly contract: Piece; readonly isPinned: boolean };
+  readonly called: (name: Json | undefined) => Piece;
   /** All attributes but those that are `taken`: one object, or none. */
   readonly options: (taken: readonly string[], more?: readonly Named[]) => readonly Piece[];
 }
@@ -111,13 +123,16 @@ const GIVES: Readonly<Record<string, string>> = {
 
 /** The attributes that a method takes before its options. */
 const POSITIONAL: Readonly<Partial<Record<StepTypeName, readonly string[]>>> = {
-  ...{ set_var: ["variables"], merge: ["sources"], filter: ["items", "condition"], log: ["message"] },
+  ...{ merge: ["sources"], filter: ["items", "condition"], log: ["message"] },
   ...{ metric_emit: ["name"], wait_until: ["until"], wait_for_event: ["topic"], emit_event: ["topic"] },
   ...{ emit_signal: ["signal_name"], foreach: ["items", "body"], while: ["body"], try_catch: ["try", "catch"] },
 };
 
 const ABSENT: Piece = { source: "undefined", value: undefined };
 const orEmpty = ([given = object([])]: readonly Piece[]): Piece => given;
+
+/** As a function of what the step sees. */
+const later = ({ source, value }: Piece): Piece => ({ source: `() => ${source}`, value: () => value });
 
 function computed({ step, attribute }: Place): Piece {
   return attribute(step.expression === undefined ? "template" : "expression");
@@ -129,26 +144,29 @@ function called({ step, options }: Place): readonly Piece[] {
 
 /** What methods are given after the id, where it is not the attributes of POSITIONAL and the options. */
 const GIVEN: Readonly<Partial<Record<StepTypeName, (place: Place) => readonly Piece[]>>> = {
-  action: ({ contract: known, options }) => {
-    const { contract, isPinned } = known();
-    return [contract, orEmpty(options(["action"], isPinned ? [["pinVersion", plain(true)]] : []))];
-  },
-  decision: ({ step, attribute, expression, branches, options }) => {
+  action: ({ step, called, options }) => [called(step.action), orEmpty(options(["action"]))],
+  decision: (place) => {
+    const { step, attribute, expression, branches, options } = place;
     const rule = { rule: "rule_id", inputs: "rule_inputs", outputKey: "output_key" };
     const parts = Object.entries(rule).filter(([, name]) => step[name] !== undefined);
     const byRule = () => object(parts.map(([option, name]) => [option, attribute(name)]));
     const chosen = step.expression === undefined ? byRule() : expression(step.expression, "string");
-    return [chosen, branches, ...options(["expression", ...Object.values(rule)])];
+    return [chosen, branches, ...options(["expression", ...Object.values(rule)], NO_MATCH(place))];
   },
-  switch: ({ step, expression, branches, block, options }) => {
+  switch: (place) => {
+    const { step, expression, branches, block, options } = place;
     if (step.expression !== undefined)
-      return [expression(step.expression, "string"), branches, ...options(["expression"])];
+      return [expression(step.expression, "string"), branches, ...options(["expression"], NO_MATCH(place))];
     const given = (step.cases ?? []) as readonly { readonly when: string; readonly next: string }[];
     const cases = given.map(({ when, next }): readonly Named[] => [
       ["when", expression(when, "boolean")],
       ["then", block(next)],
     ]);
-    return [list(cases.map(object)), ...options(["cases"])];
+    return [list(cases.map(object)), ...options(["cases"], NO_MATCH(place))];
+  },
+  set_var: ({ step, attribute, options }) => {
+    const names = step.variables === undefined ? ["name", "value"] : ["variables"];
+    return [...names.map(attribute), ...options(names)];
   },
   transform: (place) => [computed(place), ...place.options(["expression", "template"])],
   map: (place) => [place.attribute("items"), computed(place), ...place.options(["items", "expression", "template"])],
@@ -165,9 +183,7 @@ const GIVEN: Readonly<Partial<Record<StepTypeName, (place: Place) => readonly Pi
   },
   wait_for_signal: ({ attribute, options }) => {
     const given = attribute("signal_name");
-    const isPlain = typeof given.value === "string";
-    const signal = isPlain ? given : { source: `() => ${given.source}`, value: () => given.value };
-    return [signal, ...options(["signal_name"])];
+    return [typeof given.value === "string" ? given : later(given), ...options(["signal_name"])];
   },
   manual_approval: ({ step, block, options }) =>
     options(
@@ -317,8 +333,6 @@ class Printer {
   private step(chain: unknown, step: StepDocument, next: string | undefined, ids: ReadonlySet<string>): Written {
     const type = step.type as StepTypeName;
     refuseUntaken(step);
-    if (branchTargets(step).length > 0 && type !== "manual_approval" && step.next !== undefined && !mayPass(step))
-      throw new Unwritable(`${step.id} has a next besides its branches: write it as the default`);
     if (!Object.hasOwn(ATTRIBUTES, type)) throw new Unwritable(`define knows no step type ${type}`);
     const place = this.place(step, next, ids);
     if (type === "parallel") return this.fork(chain, step, [place.branches, ...place.options([])], ids);
@@ -351,7 +365,7 @@ class Printer {
       branches: object(
         branchesOf(step).map(([name, to]) => [name, block(to, step.type === "parallel" ? undefined : next)]),
       ),
-      contract: () => this.contract(String(step.action)),
+      called: (name) => this.called(String(name)),
       options: (taken, more = []) => {
         const left = Object.keys(step).filter((name) => !["id", "type", "next", "branches", ...taken].includes(name));
         const given = left.map(
@@ -399,23 +413,27 @@ class Printer {
     return { calls: [`.${method}${argumentsOf(args)}`], chain: next };
   }
 
-  private contract(name: string): { readonly contract: Piece; readonly isPinned: boolean } {
+  /** An action by its name: a contract, or what computes the name. */
+  private called(name: string): Piece {
     const [, service, action, version] = /^([A-Za-z0-9_.:-]+)\.([A-Za-z0-9_:-]+)(?:@([1-9]\d{0,8}))?$/.exec(name) ?? [];
-    if (service === undefined || action === undefined) throw new Unwritable(`the action ${name} is computed`);
+    if (service === undefined || action === undefined) return later(this.template(name, "string"));
     this.used.add("defineAction");
-    const value = { service, name: action, version: Number(version ?? 1), input: {}, output: {} };
-    const pinned = version === undefined || version === "1" ? "" : `, version: ${version}`;
-    const members = `service: ${literal(service)}, name: ${literal(action)}${pinned}`;
+    const value = defineAction({ service, name: action, version: Number(version ?? 1), input: {}, output: {} });
+    const other = value.version === 1 ? "" : `, version: ${version}`;
+    const members = `service: ${literal(service)}, name: ${literal(action)}${other}`;
     this.contracts.set(name, `defineAction({ ${members}, input: {}, output: {} })`);
     const at = memberName(name);
-    const contract = { source: at === name ? `actions.${name}` : `actions[${literal(name)}]`, value };
-    return { contract, isPinned: version !== undefined };
+    const source = at === name ? `actions.${name}` : `actions[${literal(name)}]`;
+    if (version === undefined) return { source, value };
+    this.used.add("pinned");
+    return { source: `pinned(${source})`, value: pinned(value) };
   }
 
-  private undo({ action, inputs, ...more }: JsonObject): Piece {
-    const { contract, isPinned } = this.contract(String(action));
-    if (isPinned || Object.keys(more).length > 0) throw new Unwritable(`the undo ${action} has a version`);
-    return inputs === undefined ? contract : list([contract, this.value("inputs", inputs)]);
+  private undo({ action, inputs }: JsonObject): Piece {
+    const called = this.called(String(action));
+    const given: readonly Named[] = inputs === undefined ? [] : [["inputs", this.value("inputs", inputs)]];
+    if (typeof called.value === "function") return object([["action", called], ...given]);
+    return given.length === 0 ? called : list([called, ...given.map(([, piece]) => piece)]);
   }
 
   private attribute(kind: AttributeKind, name: string, member: Json | undefined): Piece {

@@ -10,6 +10,7 @@ import {
   type StepTypeName,
   WITHOUT_OUTPUT,
 } from "./attributes.js";
+import { nameOfAction } from "./called.js";
 import { celLiteral } from "./expression.js";
 import { scopeOf } from "./scope.js";
 import { expressionOf, type Json, type JsonObject, plainOf, templateOf } from "./value.js";
@@ -115,18 +116,24 @@ export function stepParts(options: Options, step: Written): { before: JsonObject
   };
 }
 
-export const actionName = ({ service, name }: ActionContract): string => `${service}.${name}`;
-
 function undoOf(undo: unknown, id: string, locals: readonly string[]): JsonObject {
-  const [action, inputs] = (Array.isArray(undo) ? undo : [undo]) as [ActionContract, unknown];
-  if (typeof action?.service !== "string" || typeof action.name !== "string")
-    throw new TypeError(`${id}.undo takes an action of defineAction, or [action, inputs]`);
-  const given = inputs === undefined && takesNothing(action.input) ? {} : computed(inputs, [...locals, "output"]);
-  return {
-    action: actionName(action),
-    ...(given !== undefined && { inputs: templateOf(given, `${id}.undo[1]`) }),
-  };
+  const path = `${id}.undo`;
+  const inScope = (given: unknown) => computed(given, [...locals, "output"]);
+  const [action, inputs] = Array.isArray(undo) ? undo : [undo];
+  const later = action as { readonly action?: unknown; readonly inputs?: unknown };
+  if (typeof later?.action === "function") {
+    refuseUnknown(path, later, { action: true, inputs: true });
+    return withInputs(templateOf(inScope(later.action), `${path}.action`), inScope(later.inputs), path);
+  }
+  const name = nameOfAction(action, path);
+  const takes = (action as ActionContract).input;
+  return withInputs(name, inputs === undefined && takesNothing(takes) ? {} : inScope(inputs), path);
 }
+
+const withInputs = (action: Json, inputs: unknown, path: string): JsonObject => ({
+  action,
+  ...(inputs !== undefined && { inputs: templateOf(inputs, `${path}.inputs`) }),
+});
 
 /** `Type.Object({})`: without inputs in the document, the undo would get `{ inputs, output }` of the step. */
 function takesNothing(schema: unknown): boolean {

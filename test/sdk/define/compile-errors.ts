@@ -1,5 +1,5 @@
 // Mistakes that the compiler finds in definitions, each below the message that it must give. It is checked with all sources, and never run.
-import { cel, defineAction, has, orElse, type SagaContract, saga, text } from "@saga-orchestrator/define";
+import { cel, defineAction, has, orElse, pinned, type SagaContract, saga, text } from "@saga-orchestrator/define";
 import { Type } from "typebox";
 import { confirmed, order, shop } from "./order.js";
 
@@ -63,6 +63,24 @@ export const mistakes = [
     }),
   // @ts-expect-error is not assignable
   () => begun().action("a", shop.reserve, { inputs: { sku: "a", quantity: 1 }, undo: "shop.release" }),
+  // @ts-expect-error Property 'undo' is missing
+  () => begun().action("a", pinned(shop.reserve), { inputs: { sku: "a", quantity: 1 } }),
+  // @ts-expect-error this undo takes inputs of its own
+  () => begun().transform("a", 1, { undo: pinned(shop.refund) }),
+  // @ts-expect-error is not assignable
+  () => begun().transform("a", 1, { undo: { action: shop.refund, inputs: { receipt: "R" } } }),
+  () =>
+    begun()
+      .parallel("p", { left: (b) => b.transform("l", 1) })
+      // @ts-expect-error Property 'right' does not exist
+      .join("j", { undo: [shop.notify, ({ output }) => ({ text: text`${output.right}` })] }),
+  // @ts-expect-error Property 'which' does not exist
+  () => begun().action("a", ({ inputs }) => text`shop.${inputs.which}`, {}),
+  () =>
+    begun()
+      .action("a", () => text`shop.ship`, {})
+      // @ts-expect-error is not assignable
+      .action("m", shop.notify, { inputs: ({ steps }) => ({ text: steps.a }) }),
 
   // Steps and their outputs.
   // @ts-expect-error Property 'reserved' does not exist
@@ -118,6 +136,11 @@ export const mistakes = [
       .waitForSignal("c", confirmed, { timeoutMs: 5, onTimeout: "continue" })
       // @ts-expect-error undefined
       .action("m", shop.notify, { inputs: ({ steps }) => ({ text: steps.c.by }) }),
+  () =>
+    begun()
+      .setVar("v", "total", 0)
+      // @ts-expect-error is not assignable
+      .action("m", shop.notify, { inputs: ({ vars }) => ({ text: vars.total }) }),
   () =>
     begun()
       .setVar("v", { total: 0 })
@@ -229,6 +252,22 @@ export const mistakes = [
       .decision("d", cel<string>`"a"`, { a: (b) => b.transform("x", "a"), default: (b) => b.noop("n") })
       // @ts-expect-error undefined
       .action("m", shop.notify, { inputs: ({ steps }) => ({ text: steps.x }) }),
+  () =>
+    begun()
+      .decision("d", cel<string>`"a"`, { a: (b) => b.transform("x", "a") }, { onNoMatch: "continue" })
+      // @ts-expect-error undefined
+      .action("m", shop.notify, { inputs: ({ steps }) => ({ text: steps.x }) }),
+  () =>
+    begun()
+      .parallel("p", { left: (b) => b.transform("l", "x") })
+      .join("j", { when: ({ inputs }) => has(inputs.note) })
+      // @ts-expect-error undefined
+      .action("m", shop.notify, { inputs: ({ steps }) => ({ text: steps.j.left }) }),
+  () =>
+    begun()
+      .error("e", { when: ({ inputs }) => has(inputs.note) })
+      // @ts-expect-error Property 'noop' does not exist
+      .noop("n"),
   // @ts-expect-error Type 'undefined' is not assignable to type 'Block
   () => begun().decision("d", cel<string>`"a"`, { default: () => undefined }),
   // @ts-expect-error Property 'output' does not exist

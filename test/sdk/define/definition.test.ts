@@ -1,11 +1,26 @@
 // Definitions as documents: the JSON that a chain gives, checked by the service's own compiler and run on its machine.
-import { at, cel, fromDocument, has, orElse, type Saga, saga, text } from "@saga-orchestrator/define";
+import {
+  at,
+  cel,
+  defineAction,
+  fromDocument,
+  has,
+  orElse,
+  pinned,
+  type Saga,
+  saga,
+  text,
+} from "@saga-orchestrator/define";
 import { Type } from "typebox";
 import { describe, expect, it } from "vitest";
 import { rehearse } from "../../../src/sdk/define/testing/index.js";
 import { begun, blocks, calls, everything, input, lists } from "./every-step.js";
 import { compileWorkflow, STEP_TYPES } from "./machine.js";
-import { order } from "./order.js";
+import { order, shop } from "./order.js";
+
+/** The actions that workers were to execute. */
+const dispatched = (events: ReturnType<typeof rehearse>["events"]) =>
+  events.filter(({ event_type }) => event_type === "step.dispatched").map(({ metadata }) => metadata?.action);
 
 const INPUTS = { n: 7, lines: [1, 2] };
 
@@ -73,8 +88,7 @@ describe("a definition", () => {
         .filter((attribute) => !written.has(attribute)),
     );
     expect(missing).toEqual([
-      ...["set_var.name", "set_var.value", "manual_approval.due_at"],
-      ...["collect_input.title", "collect_input.due_in_ms", "collect_input.on_timeout"],
+      ...["manual_approval.due_at", "collect_input.title", "collect_input.due_in_ms", "collect_input.on_timeout"],
     ]);
     expect(all[0]?.toJSON().entrypoints).toEqual({ late: "t1" });
     for (const one of all) expect(fromDocument(one.toJSON()).toJSON()).toEqual(one.toJSON());
@@ -104,6 +118,65 @@ describe("a definition", () => {
       })
       .end(({ vars }) => vars.i);
     expect(rehearse(value.toJSON(), { inputs: INPUTS }).output).toBe(3);
+  });
+
+  it("goes on where no branch fits, if it says so, and fails without", () => {
+    const chosen = begun().decision("d", cel<string>`'b'`, { a: (b) => b.end("a") }, { onNoMatch: "continue" });
+    expect(rehearse(chosen.end("none").toJSON(), { inputs: INPUTS }).output).toBe("none");
+    const held = begun().switch("d", [{ when: false, then: (b) => b.end("a") }], { onNoMatch: "continue" });
+    expect(rehearse(held.end("none").toJSON(), { inputs: INPUTS }).output).toBe("none");
+    const failed = begun().switchOn("d", cel<string>`'b'`, { a: (b) => b.end("a") }, { onNoMatch: "fail" });
+    expect(rehearse(failed.toJSON(), { inputs: INPUTS }).error?.code).toBe("no_branch_matched");
+    const withDefault = () =>
+      begun().decision("d", cel<string>`'b'`, { default: (b) => b.noop("n") }, { onNoMatch: "continue" });
+    expect(withDefault).toThrow("d has a default, so onNoMatch would never count");
+    const misspelt = () => begun().switch("d", [], { onNoMatch: "go" as never });
+    expect(misspelt).toThrow('d.onNoMatch must be "fail" or "continue"');
+  });
+
+  it("calls an action in the version of its contract, or by a computed name, and so is it undone", () => {
+    const second = defineAction({ ...shop.refund, version: 2 });
+    const value = begun()
+      .action("one", pinned(second), { inputs: { receipt: "R" }, undo: [pinned(second), { receipt: "U" }] })
+      .action("two", ({ inputs }) => text`shop.refund@${inputs.n}`, {
+        inputs: { receipt: "R" },
+        undo: { action: ({ output }) => text`shop.${cel`${output}.how`}`, inputs: ({ output }) => ({ output }) },
+      })
+      .error("over");
+    expect(stepsOf(value).map(({ action, compensation }) => [action, compensation])).toEqual([
+      ["shop.refund@2", { action: "shop.refund@2", inputs: { receipt: "U" } }],
+      ["shop.refund@${inputs.n}", { action: "shop.${output.how}", inputs: { output: "${output}" } }],
+      [undefined, undefined],
+    ]);
+    const { events } = rehearse(value.toJSON(), { inputs: INPUTS, mocks: { two: [{ output: { how: "back" } }] } });
+    expect(dispatched(events)).toEqual(["shop.refund@2", "shop.refund@7", "shop.back@1", "shop.refund@2"]);
+    expect(() => begun().action("a", "shop.refund" as never, {} as never)).toThrow(
+      "a.action takes an action of defineAction",
+    );
+    expect(() => begun().noop("a", { undo: { action: () => cel`1`, with: 1 } } as never)).toThrow(
+      'unknown member "with"',
+    );
+  });
+
+  it("waits for no branch where the when of a join does not hold, and undoes what the join gave", () => {
+    const side = () => begun().parallel("p", { x: (b) => b.transform("px", "x") });
+    const skipped = side()
+      .join("j", { when: false })
+      .end(({ steps }) => orElse(steps.j.x, "none"));
+    expect(rehearse(skipped.toJSON(), { inputs: INPUTS }).output).toBe("none");
+    const undone = side()
+      .join("j", { undo: [shop.notify, ({ output }) => ({ text: output.x })] })
+      .error("over");
+    expect(dispatched(rehearse(undone.toJSON(), { inputs: INPUTS }).events)).toEqual(["shop.notify@1"]);
+  });
+
+  it("passes an error whose when does not hold, or takes it", () => {
+    const left = begun().error("e", { when: ({ inputs }) => cel`${inputs.n} > 7`, code: "many" });
+    expect(rehearse(left.toJSON(), { inputs: INPUTS }).state).toBe("succeeded");
+    const taken = begun()
+      .error("e", { code: "own", onError: (f) => f.log("l", ({ steps }) => steps.e.error.code) })
+      .end(({ steps }) => steps.e.error.code);
+    expect(rehearse(taken.toJSON(), { inputs: INPUTS }).output).toBe("own");
   });
 
   it("shows an error that it cannot be written: two steps of one id, an empty end, a misspelt option, another chain", () => {

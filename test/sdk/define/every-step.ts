@@ -1,5 +1,5 @@
 // Sagas with every step type, and nearly every attribute. What they are written as is checked by the tests that use them.
-import { cel, saga, text } from "@saga-orchestrator/define";
+import { cel, pinned, saga, text } from "@saga-orchestrator/define";
 import { Type } from "typebox";
 import { confirmed, order, shop } from "./order.js";
 
@@ -26,6 +26,8 @@ export function everything() {
   })
     .noop("note", { ...common, when: ({ inputs }) => cel`${inputs.n} > 1` })
     .setVar("vars", { a: 1, b: "${x}" })
+    .setVar("one", "total", ({ vars }) => cel<number>`${vars.a} + 1`, { title: "One" })
+    .setVar("two", "text", "${x}")
     .entrypoint("late")
     .transform("t1", ({ inputs }) => cel<number>`${inputs.n} + 1`, {
       saveAs: "sum",
@@ -76,8 +78,8 @@ export function calls() {
   return begun()
     .emitEvent("ee", "topic", { payload: { n: 1 }, headers: { a: null } })
     .emitSignal("es", confirmed, { runId: ({ run }) => run.id, payload: { by: "me" } })
-    .action("ac", shop.charge, {
-      ...{ inputs: { amount_cents: 5 }, timeoutMs: 1, queueTimeoutMs: 2, heartbeatTimeoutMs: 3, pinVersion: true },
+    .action("ac", pinned(shop.charge), {
+      ...{ inputs: { amount_cents: 5 }, timeoutMs: 1, queueTimeoutMs: 2, heartbeatTimeoutMs: 3 },
       concurrency: { key: ({ inputs }) => inputs.n, limit: 3 },
       retry: {
         maxAttempts: -1,
@@ -87,9 +89,14 @@ export function calls() {
         jitter: false,
         nonRetryableCodes: ["x"],
       },
-      undo: [shop.refund, ({ output }) => ({ receipt: output.receipt })],
+      undo: [pinned(shop.refund), ({ output }) => ({ receipt: output.receipt })],
       onError: (failed) => failed.log("failed", ({ steps }) => steps.ac.error.code).error("ac_failed"),
     })
+    .action("any", ({ run }) => text`shop.${run.workflow_id}`, {
+      inputs: { a: 1 },
+      undo: { action: ({ output }) => text`shop.undo_${output}`, inputs: ({ output }) => ({ output }) },
+    })
+    .action("other", () => cel<string>`'a.b@2'`, { undo: { action: () => cel<string>`'a.c'` } })
     .httpRequest("hr", {
       ...{
         url: "https://a.example/",
@@ -115,6 +122,9 @@ export function calls() {
       1: (b) => b.error("one", { code: "one", message: "m", details: { a: 1 } }),
       default: (b) => b,
     })
+    .decision("d3", cel<string>`'c'`, { a: (b) => b.noop("d3a") }, { onNoMatch: "continue" })
+    .switch("s3", [{ when: true, then: (b) => b.noop("s3a") }], { onNoMatch: "continue" })
+    .switchOn("s4", cel<string>`'c'`, { a: (b) => b.noop("s4a") }, { onNoMatch: "continue", title: "S" })
     .manualApproval("ma", {
       ...{
         assignee: "a",
@@ -132,8 +142,27 @@ export function calls() {
 /** The blocks, and what runs other sagas. */
 export function blocks() {
   return begun()
-    .parallel("pa", { x: (b) => b.transform("px", 1), y: (b) => b.transform("py", "y") }, { maxConcurrency: 1 })
+    .parallel(
+      "pa",
+      { x: (b) => b.transform("px", 1), y: (b) => b.transform("py", "y") },
+      { maxConcurrency: 1, undo: [shop.notify, { text: "x" }] },
+    )
     .join("jo", { mode: "count", count: 1, on: ["x"], cancelRemaining: false })
+    .parallel("p2", { x: (b) => b.noop("p2x") })
+    .join("j2", {
+      when: ({ inputs }) => cel`${inputs.n} > 1`,
+      undo: [shop.notify, ({ output }) => ({ text: cel<string>`string(${output.x})` })],
+    })
+    .decision(
+      "fails",
+      cel<string>`'a'`,
+      {
+        a: (b) => b.error("held", { code: "held", onFailure: "incident" }),
+        b: (b) => b.error("maybe", { when: ({ inputs }) => cel`${inputs.n} > 1`, onError: "continue" }),
+        c: (b) => b.error("rescued", { onError: (f) => f.log("was", ({ steps }) => steps.rescued.error.code) }),
+      },
+      { onNoMatch: "continue" },
+    )
     .foreach(
       "fe",
       ({ inputs }) => inputs.lines,

@@ -24,12 +24,11 @@ const EXAMPLES = readdirSync(join(ROOT, "examples"), { recursive: true, encoding
   .filter((path) => path.endsWith(".workflow.json"))
   .map((path) => JSON.parse(readFileSync(join(ROOT, "examples", path), "utf8")) as Document);
 
-/** Members that the service allows these steps to have, and that mean nothing there. */
+/** Members that the service allows these steps to have, and that define does not. */
 const IDLE: Readonly<Record<string, readonly string[]>> = {
-  error: ["compensation", "on_error", "on_failure"],
+  error: ["compensation", "on_undo_failure"],
   end: ["compensation", "on_error", "on_failure", "when"],
-  parallel: ["compensation", "on_error"],
-  join: ["compensation", "when"],
+  parallel: ["on_error"],
 };
 
 /** Without what no chain has: an edge to the join behind all branches, and members that mean nothing. The generator takes any for any step. */
@@ -41,10 +40,7 @@ function plainly(step: StepDocument) {
       !(name === "save_as" && STEP_TYPES.get(step.type)?.output === undefined) &&
       !((name === "next" || name === "on_error") && isJoin(value)),
   );
-  const { name, value, ...rest } = Object.fromEntries(left);
-  return step.type === "set_var" && name !== undefined
-    ? { ...rest, variables: { [String(name)]: value } }
-    : Object.fromEntries(left);
+  return Object.fromEntries(left);
 }
 
 const of = (steps: readonly { readonly id: string }[], more: object = {}) =>
@@ -128,11 +124,11 @@ describe("the source of a document", () => {
 
   it("says why a document is no chain, and has it as it is", () => {
     const ends = { id: "e", type: "end" };
-    const asks = { id: "ask", type: "decision", expression: "1", branches: { a: { next: "e" } }, next: "e" };
+    const asks = { id: "ask", type: "decision", expression: "1", branches: { default: { next: "e" } }, next: "e" };
     const cases = [
       [[ends, { id: "alone", type: "noop" }], "nothing leads to the step alone"],
-      [[asks, ends], "ask has a next besides its branches: write it as the default"],
-      [[{ id: "c", type: "action", action: "${vars.which}" }], "the action ${vars.which} is computed"],
+      [[asks, ends], "ask has a next that is never taken: it has a default"],
+      [[{ ...ends, when: "true" }], "the end e has when, which define does not let it have"],
       [[{ id: "n", type: "noop", title: null }], "n has a title that is null: leave it out"],
       [[{ id: "w", type: "switch", cases: 5 }], ""],
       [
