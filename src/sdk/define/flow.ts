@@ -2,7 +2,7 @@
 import type { TSchema } from "typebox";
 import type { InputOf, OutputOf, SagaContract, SignalContract } from "../contract/index.js";
 import type { NamedLater } from "./called.js";
-import type { Expr, Gives, Ref } from "./expression.js";
+import type { Expr, Ref } from "./expression.js";
 import type {
   ActionStepOptions,
   Approval,
@@ -45,7 +45,6 @@ import type {
   Handled,
   Inside,
   Joined,
-  Maybe,
   None,
   Open,
   Path,
@@ -56,6 +55,20 @@ import type {
   Way,
 } from "./state.js";
 import type { Anything, JsonObject, Resolved, Variable } from "./value.js";
+import type {
+  ItemLocals,
+  JoinedOutput,
+  JoinMode,
+  MaybeSet,
+  Merged,
+  NoMatch,
+  Otherwise,
+  PathsIds,
+  PathsOf,
+  Skip,
+  Unfailed,
+  Unmatched,
+} from "./ways.js";
 
 /** A saga that is written to its end: it serialises to the document, and a client starts it. */
 export interface Saga<Input = unknown, Output = unknown> extends SagaContract<Input, Output> {
@@ -112,8 +125,6 @@ type Meeting<S extends State, Id extends string, P extends Path> = [Open<P>] ext
   ? Shut<S, Id | P["ids"], P["ends"]>
   : Next<S, Id, None, null, P>["joined"];
 
-type Skip<W> = [undefined] extends [W] ? never : Way<None, null>;
-
 /** After a step that stores an output. */
 type Stored<S extends State, Id extends string, Save, Out, W, E> = [undefined, "fail"] extends [W, E]
   ? Next<S, Id, Saved<Save, Out>, Out, never>["after"]
@@ -140,8 +151,6 @@ type MayUndoLess<S extends State> = MayUndo<S["scope"], unknown, null, AnyAction
 
 type Branches<S extends State, Id extends string> = { readonly [name: string]: Steps<Inside<S, Id, "block">> };
 type ChildBranches<S extends State, Id extends string> = { readonly [name: string]: Steps<Inside<S, Id, "child">> };
-type PathsOf<B> = PathOf<B[keyof B]>;
-
 /** After branches of the run itself. */
 type Branched<S extends State, Id extends string, P extends Path, W, E> = Meeting<
   S,
@@ -153,35 +162,6 @@ interface Case<S extends State, Id extends string> {
   readonly when: Condition<S["scope"]>;
   readonly then: Steps<Inside<S, Id, "block">>;
 }
-
-/** The ways past an `error`, which has no next step of its own. */
-type Unfailed<W, E> =
-  | ([undefined] extends [W] ? never : Stop<null>)
-  | (["fail"] extends [E] ? never : E extends "continue" ? Stop<FailedOutput> : PathOf<E>);
-
-interface Stop<Ends> {
-  readonly own: None;
-  readonly ids: never;
-  readonly last: never;
-  readonly ends: Ends;
-  readonly open: false;
-}
-
-type NoMatch = "fail" | "continue";
-type Unmatched<N> = N extends "continue" ? Way<None, null> : never;
-
-type Otherwise<D> = [undefined] extends [D] ? never : PathOf<D>;
-
-type JoinMode = "all" | "any" | "count" | "all_settled";
-
-/** What a join stores: the outputs of the branches that the mode waits for, and of others that were as quick. */
-type JoinedOutput<B, Mode, On> = Mode extends "all_settled"
-  ? { [K in keyof B]: ChildOutput<PathOf<B[K]>> | FailedOutput }
-  : Mode extends "all"
-    ? [On] extends [never]
-      ? { [K in keyof B]: ChildOutput<PathOf<B[K]>> }
-      : { [K in keyof B & On]: ChildOutput<PathOf<B[K]>> } & { [K in Exclude<keyof B, On>]?: ChildOutput<PathOf<B[K]>> }
-    : { [K in keyof B]?: ChildOutput<PathOf<B[K]>> };
 
 /** A parallel, whose join is the next step. */
 export interface Fork<S extends State, Fork extends string, B, W> {
@@ -206,20 +186,6 @@ export interface Fork<S extends State, Fork extends string, B, W> {
       },
   ): Stored<S, Fork | Id | PathsIds<B>, Save, JoinedOutput<B, Mode, On>, [undefined] extends [W] ? V : W, E>;
 }
-
-type PathsIds<B> = PathsOf<B> extends infer P extends Path ? P["ids"] : never;
-type ItemLocals<Item, ItemVar, IndexVar> = {
-  readonly [K in "item" | (ItemVar extends string ? ItemVar : never)]: Ref<Item>;
-} & { readonly [K in "index" | (IndexVar extends string ? IndexVar : never)]: Ref<number> };
-
-/** What a round may have set: a condition sees it from the second round on. */
-type MaybeSet<P> = P extends Path ? Maybe<P["own"]> : never;
-
-type Merged<L extends readonly unknown[], All = unknown> = L extends readonly [infer First, ...infer Rest]
-  ? Merged<Rest, unknown extends All ? Gives<First> : Omit<All, keyof Gives<First>> & Gives<First>>
-  : L extends readonly []
-    ? { [K in keyof All]: All[K] }
-    : { [name: string]: unknown };
 
 type PayloadDescribed<G> =
   G extends SignalContract<string, infer Payload extends TSchema> ? Carried<TypeOf<Payload>> : unknown;
