@@ -416,7 +416,11 @@ class Printer {
   /** An action by its name: a contract, or what computes the name. */
   private called(name: string): Piece {
     const [, service, action, version] = /^([A-Za-z0-9_.:-]+)\.([A-Za-z0-9_:-]+)(?:@([1-9]\d{0,8}))?$/.exec(name) ?? [];
-    if (service === undefined || action === undefined) return later(this.template(name, "string"));
+    if (service === undefined || action === undefined) {
+      const computed = this.template(name, "string");
+      if (typeof computed.value === "string") throw new Unwritable(`${name} names no action`);
+      return later(computed);
+    }
     this.used.add("defineAction");
     const value = defineAction({ service, name: action, version: Number(version ?? 1), input: {}, output: {} });
     const other = value.version === 1 ? "" : `, version: ${version}`;

@@ -128,6 +128,7 @@ describe("the source of a document", () => {
     const cases = [
       [[ends, { id: "alone", type: "noop" }], "nothing leads to the step alone"],
       [[asks, ends], "ask has a next that is never taken: it has a default"],
+      [[{ id: "c", type: "action", action: "ship" }], "ship names no action"],
       [[{ ...ends, when: "true" }], "the end e has when, which define does not let it have"],
       [[{ id: "n", type: "noop", title: null }], "n has a title that is null: leave it out"],
       [[{ id: "w", type: "switch", cases: 5 }], ""],
