@@ -2,8 +2,8 @@
 import type { SignalContract } from "../contract/index.js";
 import { ATTRIBUTES, COMMON, type StepTypeName } from "./attributes.js";
 import { nameOfAction } from "./called.js";
+import type { StepDocument } from "./definition.js";
 import { isExpression } from "./expression.js";
-import type { StepDocument } from "./flow.js";
 import type { Json, JsonObject } from "./value.js";
 import { computedFor, type Options, refuseOptions, stepParts } from "./written.js";
 
@@ -82,45 +82,36 @@ export class Chain {
     return this.step("webhook_emit", id, options);
   }
 
-  decision(
-    id: string,
-    chosenBy: Loose,
-    branches: Readonly<Record<string, Steps>>,
-    { onNoMatch, ...options }: Options = {},
-  ): Loose {
+  decision(id: string, chosenBy: Loose, branches: Readonly<Record<string, Steps>>, handled: Options = {}): Loose {
+    const { onNoMatch: _, ...options } = handled;
     const byRule = typeof chosenBy === "object" && !isExpression(chosenBy);
     const chosen = byRule
       ? { ruleId: chosenBy.rule, ruleInputs: chosenBy.inputs, outputKey: chosenBy.outputKey }
       : { expression: chosenBy };
-    return this.step("decision", id, { ...options, ...chosen }, options, this.branchesOf(id, branches, onNoMatch));
+    return this.step("decision", id, { ...options, ...chosen }, options, this.branchesOf(id, branches, handled));
   }
 
-  switchOn(
-    id: string,
-    expression: unknown,
-    branches: Readonly<Record<string, Steps>>,
-    { onNoMatch, ...options }: Options = {},
-  ): Loose {
-    return this.step("switch", id, { ...options, expression }, options, this.branchesOf(id, branches, onNoMatch));
+  switchOn(id: string, expression: unknown, branches: Readonly<Record<string, Steps>>, handled: Options = {}): Loose {
+    const { onNoMatch: _, ...options } = handled;
+    return this.step("switch", id, { ...options, expression }, options, this.branchesOf(id, branches, handled));
   }
 
-  switch(
-    id: string,
-    cases: readonly { readonly when: unknown; readonly then: Steps }[],
-    { default: otherwise, onNoMatch, ...options }: Options = {},
-  ): Loose {
+  switch(id: string, cases: readonly { readonly when: unknown; readonly then: Steps }[], handled: Options = {}): Loose {
+    const { default: otherwise, onNoMatch: _, ...options } = handled;
+    const passes = passesUnmatched(id, otherwise !== undefined, handled);
     const ways = cases.map(({ when, then }, index) => ({
       when: stepParts({ when }, { ...this.at(id, "noop") }).before.when as Json,
       chain: this.block(id, `case${index + 1}`, then),
     }));
     const last = typeof otherwise === "function" ? this.block(id, "default", otherwise as Steps) : undefined;
     return this.step("switch", id, options, options, {
-      attributes: (next) => ({
-        cases: ways.map(({ when, chain }) => ({ when, next: chain.first(next) })),
-        ...(last && { default: last.first(next) }),
-      }),
+      attributes: (next) => {
+        refuseNothing(id, passes, next);
+        const cases = ways.map(({ when, chain }) => ({ when, next: chain.first(next) }));
+        return { cases, ...(last && { default: last.first(next) }) };
+      },
       blocks: [...ways.map(({ chain }) => chain), ...(last ? [last] : [])].map((chain) => ({ chain, rejoins: true })),
-      goesOn: goesOnUnmatched(id, otherwise !== undefined, onNoMatch),
+      goesOn: passes,
     });
   }
 
@@ -128,12 +119,14 @@ export class Chain {
     return this.step("noop", id, options);
   }
 
-  setVar(id: string, ...given: readonly unknown[]): Loose {
-    const isOne = typeof given[0] === "string";
-    const [variable, options = {}] = isOne
-      ? [{ name: given[0], value: given[1] }, given[2]]
-      : [{ variables: given[0] }, given[1]];
-    return this.step("set_var", id, { ...(options as Options), ...variable }, options as Options);
+  setVar(id: string, ...given: readonly Loose[]): Loose {
+    if (typeof given[0] !== "string") {
+      const [variables, options = {}] = given;
+      return this.step("set_var", id, { ...options, variables }, options);
+    }
+    const [name, value, options = {}] = given;
+    if (value === undefined) throw new TypeError(`${id} has no value for ${name}: give it one, such as null`);
+    return this.step("set_var", id, { ...options, name, value }, options);
   }
 
   transform(id: string, value: unknown, options: Options = {}): Loose {
@@ -195,7 +188,7 @@ export class Chain {
   manualApproval(id: string, { approved, rejected, ...options }: Options): Loose {
     const given = Object.entries({ approved, rejected }).filter(([, steps]) => steps !== undefined);
     if (given.length === 0) return this.step("manual_approval", id, options);
-    const branches = this.branchesOf(id, Object.fromEntries(given) as Record<string, Steps>, undefined);
+    const branches = this.branchesOf(id, Object.fromEntries(given) as Record<string, Steps>, {});
     return this.step("manual_approval", id, options, options, { ...branches, goesOn: approved === undefined });
   }
 
@@ -256,6 +249,10 @@ export class Chain {
   }
 
   error(id: string, options: Options = {}): Loose {
+    const { when, onError } = options;
+    // It has no next: what it would lead to is the end of the block around it.
+    if (when !== undefined || onError === "continue")
+      throw new TypeError(`${id} is an error, which always fails: write a switch or an assert in place of it`);
     const failed = this.step("error", id, options);
     return failed.isOpen ? failed : failed.shut();
   }
@@ -304,12 +301,16 @@ export class Chain {
     return Object.fromEntries(chains);
   }
 
-  private branchesOf(id: string, branches: Readonly<Record<string, Steps>>, onNoMatch: unknown): Targets {
+  private branchesOf(id: string, branches: Readonly<Record<string, Steps>>, handled: Options): Targets {
     const chains = this.chainsOf(id, branches, []);
+    const passes = passesUnmatched(id, Object.hasOwn(branches, "default"), handled);
     return {
-      attributes: (next) => ({ branches: targetsOf(chains, next) }),
+      attributes: (next) => {
+        refuseNothing(id, passes, next);
+        return { branches: targetsOf(chains, next) };
+      },
       blocks: Object.values(chains).map((chain) => ({ chain, rejoins: true })),
-      goesOn: goesOnUnmatched(id, Object.hasOwn(branches, "default"), onNoMatch),
+      goesOn: passes,
     };
   }
 
@@ -375,12 +376,23 @@ const LAST: ReadonlySet<StepTypeName> = new Set(["end", "error"]);
 const mayPass = ({ when, onError, onTimeout }: Options) =>
   when !== undefined || onError === "continue" || onTimeout === "continue";
 
-/** Whether a run goes on along `next` where no branch fits. */
-function goesOnUnmatched(id: string, hasDefault: boolean, onNoMatch: unknown): boolean {
-  if (onNoMatch !== undefined && onNoMatch !== "fail" && onNoMatch !== "continue")
+/** Whether a run goes on along `next` where no branch fits. Throws TypeError where that could not be: JSON has no other way to say it. */
+function passesUnmatched(id: string, hasDefault: boolean, { onNoMatch, ...handled }: Options): boolean {
+  if (onNoMatch === undefined) return false;
+  if (onNoMatch !== "fail" && onNoMatch !== "continue")
     throw new TypeError(`${id}.onNoMatch must be "fail" or "continue"`);
-  if (onNoMatch !== undefined && hasDefault) throw new TypeError(`${id} has a default, so onNoMatch would never count`);
+  if (hasDefault) throw new TypeError(`${id} has a default, so onNoMatch would never count`);
+  if (onNoMatch === "fail" && mayPass(handled))
+    throw new TypeError(
+      `${id} may be passed (when, onError), so it goes on where no branch fits: give it a default that fails`,
+    );
   return onNoMatch === "continue";
+}
+
+/** Throws TypeError where a step would go on, and there is nothing to go on to. */
+function refuseNothing(id: string, passes: boolean, next: string | undefined): void {
+  if (passes && next === undefined)
+    throw new TypeError(`nothing follows ${id} where no branch fits: add a step, such as noop`);
 }
 
 const inOrder = (table: object, json: Readonly<Record<string, Json | undefined>>): JsonObject =>

@@ -1,6 +1,6 @@
 // `fromDocument`: a workflow document as a value, as one from the service or a file has to be. It keeps every member as it is and checks the form
 // alone; what the members mean is checked by the service.
-import type { Saga, SagaDocument } from "./flow.js";
+import type { Saga, SagaDocument } from "./definition.js";
 import { WrittenSaga } from "./saga.js";
 import { type Json, plainOf } from "./value.js";
 

@@ -2,6 +2,7 @@
 import type { TSchema } from "typebox";
 import type { InputOf, OutputOf, SagaContract, SignalContract } from "../contract/index.js";
 import type { NamedLater } from "./called.js";
+import type { Block, Closed, Saga } from "./definition.js";
 import type { Expr, Ref } from "./expression.js";
 import type {
   ActionStepOptions,
@@ -54,7 +55,7 @@ import type {
   StepError,
   Way,
 } from "./state.js";
-import type { Anything, JsonObject, Resolved, Variable } from "./value.js";
+import type { Anything, Resolved, Variable } from "./value.js";
 import type {
   ItemLocals,
   JoinedOutput,
@@ -66,37 +67,8 @@ import type {
   PathsIds,
   PathsOf,
   Skip,
-  Unfailed,
   Unmatched,
 } from "./ways.js";
-
-/** A saga that is written to its end: it serialises to the document, and a client starts it. */
-export interface Saga<Input = unknown, Output = unknown> extends SagaContract<Input, Output> {
-  readonly id: string;
-  /** The document, as the service stores it. */
-  toJSON(): SagaDocument;
-}
-
-/** A workflow document: the JSON of the service. */
-export interface SagaDocument extends JsonObject {
-  readonly id: string;
-  readonly name: string;
-  readonly start: string;
-  readonly steps: readonly StepDocument[];
-}
-
-export interface StepDocument extends JsonObject {
-  readonly id: string;
-  readonly type: string;
-}
-
-/** What a function that writes a block returns: the chain that it was given, with its steps. */
-export interface Block<P extends Path = Path> {
-  readonly "~state": P;
-}
-
-/** A block that nothing follows: it has ended, failed, or gone elsewhere. */
-export interface Closed<P extends Path> extends Block<P> {}
 
 type Fresh<S extends State, Id extends string> = Id extends S["ids"] ? `there is already a step "${Id}"` : Id;
 
@@ -107,6 +79,7 @@ type Handler<S extends State, Id extends string, Save, Stored> =
   | "fail"
   | "continue"
   | Steps<Inside<S, Id, "block", None, Saved<Save, Stored>>>;
+type Rescue<S extends State, Id extends string> = Exclude<Handler<S, Id, Id, FailedOutput>, string>;
 
 type When<S extends State> = Condition<S["scope"]> | undefined;
 
@@ -146,8 +119,8 @@ type Assigned<S extends State, Id extends string, Own, W, E> = [undefined, "fail
   : Meeting<S, Id, Way<Own, null> | Skip<W> | Handled<E, Id, FailedOutput>>;
 
 /** The options of a step without an output. */
-type Plain<S extends State, E, W> = StepOptions<never, W, E> & MayUndoLess<S>;
-type MayUndoLess<S extends State> = MayUndo<S["scope"], unknown, null, AnyAction>;
+type Plain<S extends State, E, W, U extends AnyAction> = StepOptions<never, W, E> & Undo<S, null, U>;
+type Undo<S extends State, Out, U extends AnyAction> = MayUndo<S["scope"], unknown, Out, U>;
 
 type Branches<S extends State, Id extends string> = { readonly [name: string]: Steps<Inside<S, Id, "block">> };
 type ChildBranches<S extends State, Id extends string> = { readonly [name: string]: Steps<Inside<S, Id, "child">> };
@@ -231,14 +204,17 @@ export interface Flow<S extends State> extends Block<S> {
   ): Stored<S, Id, Save, HttpResponse<TypeOf<Body>>, W, E>;
 
   /** Sends a signed webhook; the run does not wait for it. */
-  webhookEmit<const Id extends string, const W extends When<S>, const E extends Handler<S, Id, Id, FailedOutput>>(
-    id: Fresh<S, Id>,
-    options: WebhookOptions<S["scope"]> & Plain<S, E, W>,
-  ): Passed<S, Id, E>;
+  webhookEmit<
+    const Id extends string,
+    U extends AnyAction,
+    const W extends When<S>,
+    const E extends Handler<S, Id, Id, FailedOutput>,
+  >(id: Fresh<S, Id>, options: WebhookOptions<S["scope"]> & Plain<S, E, W, U>): Passed<S, Id, E>;
 
   /** Takes the branch that a value, as text, or a rule names; `default` where none does. Without it the step fails then. */
   decision<
     const Id extends string,
+    U extends AnyAction,
     const B extends Branches<S, Id>,
     const W extends When<S>,
     const E extends Handler<S, Id, Id, FailedOutput>,
@@ -247,12 +223,13 @@ export interface Flow<S extends State> extends Block<S> {
     id: Fresh<S, Id>,
     chosenBy: NamesBranch<S["scope"]> | RuleChoice<S["scope"]>,
     branches: B,
-    options?: Plain<S, E, W> & NoMatchOptions<N>,
-  ): Branched<S, Id, PathsOf<B> | Unmatched<N>, W, E>;
+    options?: Plain<S, E, W, U> & NoMatchOptions<N>,
+  ): Branched<S, Id, PathsOf<B> | Unmatched<N, E>, W, E>;
 
   /** Takes the first case that holds, else `default`. Without it the step fails then. */
   switch<
     const Id extends string,
+    U extends AnyAction,
     const C extends readonly Case<S, Id>[],
     const D extends Steps<Inside<S, Id, "block">> | undefined,
     const W extends When<S>,
@@ -261,12 +238,13 @@ export interface Flow<S extends State> extends Block<S> {
   >(
     id: Fresh<S, Id>,
     cases: C,
-    options?: Plain<S, E, W> & NoMatchOptions<N> & { readonly default?: D },
-  ): Branched<S, Id, PathOf<C[number]["then"]> | Otherwise<D> | Unmatched<N>, W, E>;
+    options?: Plain<S, E, W, U> & NoMatchOptions<N> & { readonly default?: D },
+  ): Branched<S, Id, PathOf<C[number]["then"]> | Otherwise<D> | Unmatched<N, E>, W, E>;
 
   /** Takes the branch that a value names: a `switch` with an expression, which does what `decision` does. */
   switchOn<
     const Id extends string,
+    U extends AnyAction,
     const B extends Branches<S, Id>,
     const W extends When<S>,
     const E extends Handler<S, Id, Id, FailedOutput>,
@@ -275,39 +253,43 @@ export interface Flow<S extends State> extends Block<S> {
     id: Fresh<S, Id>,
     expression: NamesBranch<S["scope"]>,
     branches: B,
-    options?: Plain<S, E, W> & NoMatchOptions<N>,
-  ): Branched<S, Id, PathsOf<B> | Unmatched<N>, W, E>;
+    options?: Plain<S, E, W, U> & NoMatchOptions<N>,
+  ): Branched<S, Id, PathsOf<B> | Unmatched<N, E>, W, E>;
 
   /** Does nothing. */
-  noop<const Id extends string, const W extends When<S>, const E extends Handler<S, Id, Id, FailedOutput>>(
-    id: Fresh<S, Id>,
-    options?: Plain<S, E, W>,
-  ): Passed<S, Id, E>;
+  noop<
+    const Id extends string,
+    U extends AnyAction,
+    const W extends When<S>,
+    const E extends Handler<S, Id, Id, FailedOutput>,
+  >(id: Fresh<S, Id>, options?: Plain<S, E, W, U>): Passed<S, Id, E>;
 
   /** Sets one variable. */
   setVar<
     const Id extends string,
+    U extends AnyAction,
     const Name extends string,
     const V extends Anything,
     const W extends When<S>,
     const E extends Handler<S, Id, Id, FailedOutput>,
   >(
     id: Fresh<S, Id>,
-    name: Name,
+    name: string extends Name ? never : Name,
     value: V | ((scope: S["scope"]) => V),
-    options?: Plain<S, E, W>,
+    options?: Plain<S, E, W, U>,
   ): Assigned<S, Id, { readonly [K in Name]: Variable<V> }, W, E>;
 
   /** Sets variables; all values see the old ones. */
   setVar<
     const Id extends string,
+    U extends AnyAction,
     V extends { readonly [name: string]: Anything },
     const W extends When<S>,
     const E extends Handler<S, Id, Id, FailedOutput>,
   >(
     id: Fresh<S, Id>,
     variables: V | ((scope: S["scope"]) => V),
-    options?: Plain<S, E, W>,
+    options?: Plain<S, E, W, U>,
   ): Assigned<S, Id, { readonly [K in keyof V]: Variable<V[K]> }, W, E>;
 
   /** Computes a value: an expression, or JSON with expressions inside. Output: the value. */
@@ -327,6 +309,7 @@ export interface Flow<S extends State> extends Block<S> {
   /** Merges objects into one; a later source wins. Output: the merged object. */
   merge<
     const Id extends string,
+    U extends AnyAction,
     const L extends readonly Expr[],
     const W extends When<S>,
     const E extends Handler<S, Id, Save, FailedOutput>,
@@ -334,12 +317,13 @@ export interface Flow<S extends State> extends Block<S> {
   >(
     id: Fresh<S, Id>,
     sources: L | ((scope: S["scope"]) => L),
-    options?: StepOptions<Save, W, E> & { readonly strategy?: "shallow" | "deep" } & MayUndoLess<S>,
+    options?: StepOptions<Save, W, E> & { readonly strategy?: "shallow" | "deep" } & Undo<S, Merged<L>, U>,
   ): Stored<S, Id, Save, Merged<L>, W, E>;
 
   /** Keeps the items for which the condition holds. Output: those. */
   filter<
     const Id extends string,
+    U extends AnyAction,
     T,
     const W extends When<S>,
     const E extends Handler<S, Id, Save, FailedOutput>,
@@ -348,12 +332,13 @@ export interface Flow<S extends State> extends Block<S> {
     id: Fresh<S, Id>,
     items: Computed<S["scope"], readonly T[]>,
     condition: Condition<S["scope"] & Item<T>>,
-    options?: StepOptions<Save, W, E> & MayUndoLess<S>,
+    options?: StepOptions<Save, W, E> & Undo<S, T[], U>,
   ): Stored<S, Id, Save, T[], W, E>;
 
   /** Computes a value from every item of a list. Output: the values. */
   map<
     const Id extends string,
+    U extends AnyAction,
     T,
     const V extends Anything,
     const W extends When<S>,
@@ -363,48 +348,66 @@ export interface Flow<S extends State> extends Block<S> {
     id: Fresh<S, Id>,
     items: Computed<S["scope"], readonly T[]>,
     value: V | ((scope: S["scope"] & Item<T>) => V),
-    options?: StepOptions<Save, W, E> & MayUndoLess<S>,
+    options?: StepOptions<Save, W, E> & Undo<S, Resolved<V>[], U>,
   ): Stored<S, Id, Save, Resolved<V>[], W, E>;
 
   /** Writes an audit event `log`. */
-  log<const Id extends string, const W extends When<S>, const E extends Handler<S, Id, Id, FailedOutput>>(
+  log<
+    const Id extends string,
+    U extends AnyAction,
+    const W extends When<S>,
+    const E extends Handler<S, Id, Id, FailedOutput>,
+  >(
     id: Fresh<S, Id>,
     message: Given<S["scope"], string>,
-    options?: LogOptions<S["scope"]> & Plain<S, E, W>,
+    options?: LogOptions<S["scope"]> & Plain<S, E, W, U>,
   ): Passed<S, Id, E>;
 
   /** Records a value: an audit event `metric`, and a series on `/metrics`. */
-  metricEmit<const Id extends string, const W extends When<S>, const E extends Handler<S, Id, Id, FailedOutput>>(
+  metricEmit<
+    const Id extends string,
+    U extends AnyAction,
+    const W extends When<S>,
+    const E extends Handler<S, Id, Id, FailedOutput>,
+  >(
     id: Fresh<S, Id>,
     name: Given<S["scope"], string>,
-    options?: MetricOptions<S["scope"]> & Plain<S, E, W>,
+    options?: MetricOptions<S["scope"]> & Plain<S, E, W, U>,
   ): Passed<S, Id, E>;
 
   /** Fails unless the condition holds, with this code. Default: "assertion_failed". */
-  assert<const Id extends string, const W extends When<S>, const E extends Handler<S, Id, Id, FailedOutput>>(
+  assert<
+    const Id extends string,
+    U extends AnyAction,
+    const W extends When<S>,
+    const E extends Handler<S, Id, Id, FailedOutput>,
+  >(
     id: Fresh<S, Id>,
     condition: Condition<S["scope"]>,
     code?: Given<S["scope"], string>,
-    options?: Plain<S, E, W> & { readonly message?: Given<S["scope"], string> },
+    options?: Plain<S, E, W, U> & { readonly message?: Given<S["scope"], string> },
   ): Passed<S, Id, E>;
 
   /** Waits: milliseconds, an ISO 8601 text such as "PT15M", or one of both computed. */
-  waitDuration<const Id extends string, const W extends When<S>, const E extends Handler<S, Id, Id, FailedOutput>>(
-    id: Fresh<S, Id>,
-    duration: Duration<S["scope"]>,
-    options?: Plain<S, E, W>,
-  ): Passed<S, Id, E>;
+  waitDuration<
+    const Id extends string,
+    U extends AnyAction,
+    const W extends When<S>,
+    const E extends Handler<S, Id, Id, FailedOutput>,
+  >(id: Fresh<S, Id>, duration: Duration<S["scope"]>, options?: Plain<S, E, W, U>): Passed<S, Id, E>;
 
   /** Waits until a point in time: RFC 3339, or a CEL timestamp. */
-  waitUntil<const Id extends string, const W extends When<S>, const E extends Handler<S, Id, Id, FailedOutput>>(
-    id: Fresh<S, Id>,
-    until: Given<S["scope"], string>,
-    options?: Plain<S, E, W>,
-  ): Passed<S, Id, E>;
+  waitUntil<
+    const Id extends string,
+    U extends AnyAction,
+    const W extends When<S>,
+    const E extends Handler<S, Id, Id, FailedOutput>,
+  >(id: Fresh<S, Id>, until: Given<S["scope"], string>, options?: Plain<S, E, W, U>): Passed<S, Id, E>;
 
   /** Waits for a signal. Output: its payload. */
   waitForSignal<
     const Id extends string,
+    U extends AnyAction,
     G extends SignalContract | string | ((scope: S["scope"]) => Expr<string>),
     const W extends When<S>,
     const E extends Handler<S, Id, Save, FailedOutput>,
@@ -413,12 +416,13 @@ export interface Flow<S extends State> extends Block<S> {
   >(
     id: Fresh<S, Id>,
     signal: G,
-    options?: TimeLimit<S["scope"], T> & StepOptions<Save, W, E> & MayUndoLess<S>,
+    options?: TimeLimit<S["scope"], T> & StepOptions<Save, W, E> & Undo<S, PayloadDescribed<G>, U>,
   ): Waited<S, Id, Save, PayloadDescribed<G>, W, E, T>;
 
   /** Waits for an event of a topic. Output: { topic, headers, payload }. */
   waitForEvent<
     const Id extends string,
+    U extends AnyAction,
     Payload extends TSchema,
     const W extends When<S>,
     const E extends Handler<S, Id, Save, FailedOutput>,
@@ -427,14 +431,21 @@ export interface Flow<S extends State> extends Block<S> {
   >(
     id: Fresh<S, Id>,
     topic: Given<S["scope"], string>,
-    options?: WaitForEventOptions<S["scope"], Payload, T> & StepOptions<Save, W, E> & MayUndoLess<S>,
+    options?: WaitForEventOptions<S["scope"], Payload, T> &
+      StepOptions<Save, W, E> &
+      Undo<S, ReceivedEvent<TypeOf<Payload>>, U>,
   ): Waited<S, Id, Save, ReceivedEvent<TypeOf<Payload>>, W, E, T>;
 
   /** Publishes an event to the runs that wait for its topic. */
-  emitEvent<const Id extends string, const W extends When<S>, const E extends Handler<S, Id, Id, FailedOutput>>(
+  emitEvent<
+    const Id extends string,
+    U extends AnyAction,
+    const W extends When<S>,
+    const E extends Handler<S, Id, Id, FailedOutput>,
+  >(
     id: Fresh<S, Id>,
     topic: Given<S["scope"], string>,
-    options?: Plain<S, E, W> & {
+    options?: Plain<S, E, W, U> & {
       readonly payload?: Given<S["scope"], unknown>;
       readonly headers?: Given<S["scope"], { readonly [name: string]: string | null }>;
     },
@@ -443,6 +454,7 @@ export interface Flow<S extends State> extends Block<S> {
   /** Sends a signal to another run. Output: { signal_id }. */
   emitSignal<
     const Id extends string,
+    U extends AnyAction,
     G extends SignalContract | string,
     const W extends When<S>,
     const E extends Handler<S, Id, Save, FailedOutput>,
@@ -451,7 +463,7 @@ export interface Flow<S extends State> extends Block<S> {
     id: Fresh<S, Id>,
     signal: G,
     options: StepOptions<Save, W, E> &
-      MayUndoLess<S> & { readonly runId: Given<S["scope"], string> } & (G extends string
+      Undo<S, { signal_id: string }, U> & { readonly runId: Given<S["scope"], string> } & (G extends string
         ? { readonly payload?: Given<S["scope"], { readonly [name: string]: unknown }> }
         : { readonly payload: NoInfer<Given<S["scope"], PayloadOf<G>>> }),
   ): Stored<S, Id, Save, { signal_id: string }, W, E>;
@@ -459,6 +471,7 @@ export interface Flow<S extends State> extends Block<S> {
   /** Waits for a person to approve or to reject. A rejection without a branch fails the step. */
   manualApproval<
     const Id extends string,
+    U extends AnyAction,
     Form extends TSchema,
     const Yes extends Steps<Inside<S, Id, "block", None, Saved<Save, Approval<TypeOf<Form>>>>> | undefined,
     const No extends Steps<Inside<S, Id, "block", None, Saved<Save, Approval<TypeOf<Form>>>>> | undefined,
@@ -470,7 +483,7 @@ export interface Flow<S extends State> extends Block<S> {
     id: Fresh<S, Id>,
     options: TaskOptions<S["scope"], T> &
       Omit<StepOptions<Save, W, E>, "title"> &
-      MayUndoLess<S> & {
+      Undo<S, Approval<TypeOf<Form>>, U> & {
         /** The schema of the result, besides its `approved`. */
         readonly formSchema?: Form;
         readonly approved?: Yes;
@@ -491,6 +504,7 @@ export interface Flow<S extends State> extends Block<S> {
   /** Waits for a person to fill in a form. Output: the result. */
   collectInput<
     const Id extends string,
+    U extends AnyAction,
     Form extends TSchema,
     const W extends When<S>,
     const E extends Handler<S, Id, Save, FailedOutput>,
@@ -500,18 +514,18 @@ export interface Flow<S extends State> extends Block<S> {
     id: Fresh<S, Id>,
     options: TaskOptions<S["scope"], T> &
       Omit<StepOptions<Save, W, E>, "title"> &
-      MayUndoLess<S> & {
+      Undo<S, TypeOf<Form>, U> & {
         /** The JSON Schema of the result. */
         readonly formSchema: Form;
       },
   ): Waited<S, Id, Save, TypeOf<Form>, W, E, T>;
 
   /** Runs branches side by side, each a run of its own with a copy of the variables. The next step is their join. */
-  parallel<const Id extends string, const B extends ChildBranches<S, Id>, const W extends When<S>>(
+  parallel<const Id extends string, U extends AnyAction, const B extends ChildBranches<S, Id>, const W extends When<S>>(
     id: Fresh<S, Id>,
     branches: B,
     options?: Omit<StepOptions<never, W, "fail">, "onError" | "saveAs"> &
-      MayUndoLess<S> & {
+      Undo<S, null, U> & {
         /** Branches that run at once; 0 (the default): all. */
         readonly maxConcurrency?: Given<S["scope"], number>;
       },
@@ -520,6 +534,7 @@ export interface Flow<S extends State> extends Block<S> {
   /** Runs its body for each item of a list, each as a run of its own. Output: what the bodies gave, in the order of the items. */
   foreach<
     const Id extends string,
+    U extends AnyAction,
     T,
     const B extends Steps<Inside<S, Id, "child", ItemLocals<T, ItemVar, IndexVar>>>,
     const Tolerated extends Given<S["scope"], number> | undefined,
@@ -534,7 +549,7 @@ export interface Flow<S extends State> extends Block<S> {
     body: B,
     options?: Omit<ForeachOptions<S["scope"]>, "toleratedFailures"> &
       StepOptions<Save, W, E> &
-      MayUndoLess<S> & {
+      Undo<S, unknown, U> & {
         /** Another name for `item` in the body. */
         readonly itemVar?: ItemVar;
         /** Another name for `index` in the body. */
@@ -554,6 +569,7 @@ export interface Flow<S extends State> extends Block<S> {
   /** Repeats its body while the condition holds, which is checked before each round. Output: what the last rounds gave. */
   while<
     const Id extends string,
+    U extends AnyAction,
     const B extends Steps<Inside<S, Id, "block", { readonly iteration: Ref<number> }>>,
     const W extends When<S>,
     const E extends Handler<S, Id, Save, FailedOutput>,
@@ -563,7 +579,7 @@ export interface Flow<S extends State> extends Block<S> {
     body: B,
     options: WhileOptions<S["scope"]> &
       StepOptions<Save, W, E> &
-      MayUndoLess<S> & {
+      Undo<S, unknown, U> & {
         /** Sees `iteration`, from 0, and what the body sets, from the second round on. */
         readonly condition: Condition<
           Inside<S, Id, "block", { readonly iteration: Ref<number> }, MaybeSet<PathOf<B>>>["scope"]
@@ -584,6 +600,7 @@ export interface Flow<S extends State> extends Block<S> {
   /** Runs steps; an error that leaves them goes to the catch, which sees `error`. */
   tryCatch<
     const Id extends string,
+    U extends AnyAction,
     const B extends Steps<Inside<S, Id, "block">>,
     const C extends Steps<
       Inside<
@@ -602,7 +619,7 @@ export interface Flow<S extends State> extends Block<S> {
     tried: B,
     caught: C,
     options?: TryCatchOptions<S["scope"]> &
-      Plain<S, E, W> & {
+      Plain<S, E, W, U> & {
         /** The variable of the error. Default "error". */
         readonly errorVar?: ErrorVar;
       },
@@ -643,19 +660,20 @@ export interface Flow<S extends State> extends Block<S> {
   /** Cancels another run, or this one if no `runId` is given: it ends here. */
   cancel<
     const Id extends string,
+    U extends AnyAction,
     const R extends Given<S["scope"], string> | undefined,
     const W extends When<S>,
     const E extends Handler<S, Id, Id, FailedOutput>,
   >(
     id: Fresh<S, Id>,
-    options?: CancelOptions<S["scope"]> & Plain<S, E, W> & { readonly runId?: R },
+    options?: CancelOptions<S["scope"]> & Plain<S, E, W, U> & { readonly runId?: R },
   ): [undefined, undefined] extends [R, W] ? Shut<S, Id, never> : Passed<S, Id, E>;
 
-  /** Fails with a code of your own; without a code, it raises the error that was caught last again. Where `when` does not hold, the chain ends here. */
-  error<const Id extends string, const W extends When<S>, const E extends Handler<S, Id, Id, FailedOutput>>(
+  /** Fails with a code of your own; without a code, it raises the error that was caught last again. Nothing follows, but for the steps of `onError`. */
+  error<const Id extends string, const E extends "fail" | Rescue<S, Id>>(
     id: Fresh<S, Id>,
-    options?: ErrorOptions<S["scope"]> & Pick<StepOptions<never, W, E>, "when" | "onError" | "onFailure">,
-  ): [undefined, "fail"] extends [W, E] ? Shut<S, Id, never> : Meeting<S, Id, Unfailed<W, E>>;
+    options?: ErrorOptions<S["scope"]> & { readonly onError?: E } & Pick<StepOptions<never, never, E>, "onFailure">,
+  ): ["fail"] extends [E] ? Shut<S, Id, never> : Meeting<S, Id, PathOf<E>>;
 
   /** The run succeeds, with this output. */
   end<const V extends Anything = null>(

@@ -10,10 +10,11 @@ export {
   type SagaContract,
   type SignalContract,
 } from "../contract/index.js";
-export { type NamedLater, type Pinned, pinned } from "./called.js";
+export { type NamedLater, pinned } from "./called.js";
+export type { Block, Closed, Saga, SagaDocument, StepDocument } from "./definition.js";
 export { fromDocument } from "./document.js";
 export { at, cel, type Embedded, type Expr, has, orElse, type Ref, type Template, text } from "./expression.js";
-export type { Block, Closed, Flow, Fork, Saga, SagaDocument, StepDocument } from "./flow.js";
+export type { Flow, Fork } from "./flow.js";
 export { type SagaOptions, saga } from "./saga.js";
 export type { Scope } from "./scope.js";
 export { sourceOf } from "./source.js";

@@ -42,10 +42,10 @@ type Bare<U extends AnyAction, In, Out> =
     : "this undo takes inputs of its own: write undo: [action, ({ output }) => ({ ... })]";
 
 /** An undo whose action has a computed name. Without inputs, it gets `{ inputs, output }` of the step. */
-export interface UndoNamedLater<S> {
+export type UndoNamedLater<S> = {
   readonly action: NamedLater<S>;
   readonly inputs?: Given<S, { readonly [name: string]: unknown }>;
-}
+} & { readonly [K in keyof AnyAction]?: never };
 
 /** An action that undoes the step: alone, if it takes nothing or `{ inputs, output }` of the step, or with its inputs. */
 export type UndoOf<S, In, Out, U extends AnyAction> =
@@ -191,7 +191,10 @@ export interface MetricOptions<S> {
 
 /** What a `decision` or a `switch` does where no branch fits and there is no default. */
 export interface NoMatchOptions<OnNoMatch> {
-  /** "fail" (the default, with the code `no_branch_matched`), or "continue": the next step follows, as it does for a step with a `when`. */
+  /**
+   * "fail" (the default, with the code `no_branch_matched`), or "continue": the next step follows. It also does where the step has a `when`, or the
+   * `onError` "continue".
+   */
   readonly onNoMatch?: OnNoMatch;
 }
 

@@ -4,9 +4,9 @@ import { defineAction } from "../contract/index.js";
 import { ATTRIBUTES, type AttributeKind, COMMON, DOCUMENT, optionName, type StepTypeName } from "./attributes.js";
 import { pinned } from "./called.js";
 import { Chain } from "./chain.js";
+import type { SagaDocument, StepDocument } from "./definition.js";
 import { fromDocument } from "./document.js";
 import { cel, celOf, text, textOf } from "./expression.js";
-import type { SagaDocument, StepDocument } from "./flow.js";
 import {
   argumentsOf,
   blockOf,
@@ -70,10 +70,10 @@ const ANYTHING = new Set([
 ]);
 const TEXTS_INSIDE = new Set(["headers", "tags"]);
 
-/** What the types of define do not let a step have, although the service does: nearly all of it never counts there. */
+/** What the types of define do not let a step have, although the service does: it never counts there, or what follows depends on the block around. */
 const NOT_TAKEN: Readonly<Partial<Record<StepTypeName, readonly string[]>>> = {
   parallel: ["on_error", "save_as"],
-  error: ["save_as", "compensation", "on_undo_failure"],
+  error: ["when", "save_as", "compensation", "on_undo_failure"],
   end: ["when", "save_as", "on_error", "compensation", "on_failure", "on_undo_failure"],
 };
 
@@ -81,6 +81,20 @@ function refuseUntaken(step: StepDocument): void {
   const found = Object.keys(step).find((name) => NOT_TAKEN[step.type as StepTypeName]?.includes(name));
   if (found !== undefined)
     throw new Unwritable(`the ${step.type} ${step.id} has ${found}, which define does not let it have`);
+  if (step.type === "error" && step.on_error === "continue")
+    throw new Unwritable(`the error ${step.id} goes on, which define does not let it do`);
+}
+
+/** A lone variable, which `set_var` has in `value`; a metric has a number there. */
+const isLoneValue = ({ type }: StepDocument, name: string) => type === "set_var" && name === "value";
+const ONE_OF_ANY = "payload";
+
+/** To the service, a member that is null is absent. */
+function refuseNull(step: StepDocument): void {
+  const found = Object.keys(step).find(
+    (name) => step[name] === null && name !== "save_as" && !ANYTHING.has(isLoneValue(step, name) ? ONE_OF_ANY : name),
+  );
+  if (found !== undefined) throw new Unwritable(`${step.id} has a ${found} that is null: leave it out`);
 }
 
 /** What a handler may be in place of a step. */
@@ -166,6 +180,8 @@ const GIVEN: Readonly<Partial<Record<StepTypeName, (place: Place) => readonly Pi
   },
   set_var: ({ step, attribute, options }) => {
     const names = step.variables === undefined ? ["name", "value"] : ["variables"];
+    if (step.variables !== undefined && step.name !== undefined)
+      throw new Unwritable(`${step.id} sets variables in two ways`);
     return [...names.map(attribute), ...options(names)];
   },
   transform: (place) => [computed(place), ...place.options(["expression", "template"])],
@@ -264,6 +280,7 @@ class Printer {
       }
       const step = this.steps.get(at);
       if (step === undefined) throw new Unwritable(`there is no step ${at}`);
+      refuseNull(step);
       if (this.placed.has(at)) throw new Unwritable(`several ways that do not meet there lead to the step ${at}`);
       for (const [name, id] of Object.entries((this.document.entrypoints ?? {}) as Record<string, Json>))
         if (id === at) apply(this.call(chain, "entrypoint", [plain(name)]));
@@ -350,9 +367,8 @@ class Printer {
       const [kind, member] = [kinds[name], step[name]];
       if (kind === undefined) throw new Unwritable(`define knows no ${name} of ${step.type}`);
       if (member === undefined) throw new Unwritable(`${step.id} has no ${name}`);
-      if (member === null && name !== "save_as" && !ANYTHING.has(name))
-        throw new Unwritable(`${step.id} has a ${name} that is null: leave it out`);
-      if (kind !== "target") return this.attribute(kind, name, member);
+      // A lone variable takes what one of several takes.
+      if (kind !== "target") return this.attribute(kind, isLoneValue(step, name) ? ONE_OF_ANY : name, member);
       // A body and the chains of a try end by themselves; a handler leads on.
       if (name === "body" || name === "try" || name === "catch") return block(member, undefined);
       return name !== "default" && isWord(member) ? plain(member) : block(member, next);
@@ -384,6 +400,7 @@ class Printer {
     const join = this.steps.get(String(step.next));
     if (join?.type !== "join" || this.placed.has(join.id)) throw new Unwritable(`no join follows ${step.id}`);
     refuseUntaken(join);
+    refuseNull(join);
     const fork = this.call(chain, "parallel", [plain(step.id), ...given]);
     this.placed.add(join.id);
     // A join is written as any other step, but on the fork.
@@ -418,7 +435,7 @@ class Printer {
     const [, service, action, version] = /^([A-Za-z0-9_.:-]+)\.([A-Za-z0-9_:-]+)(?:@([1-9]\d{0,8}))?$/.exec(name) ?? [];
     if (service === undefined || action === undefined) {
       const computed = this.template(name, "string");
-      if (typeof computed.value === "string") throw new Unwritable(`${name} names no action`);
+      if (typeof computed.value === "string") throw new Unwritable(`no contract has the name ${name}`);
       return later(computed);
     }
     this.used.add("defineAction");
@@ -436,7 +453,10 @@ class Printer {
   private undo({ action, inputs }: JsonObject): Piece {
     const called = this.called(String(action));
     const given: readonly Named[] = inputs === undefined ? [] : [["inputs", this.value("inputs", inputs)]];
-    if (typeof called.value === "function") return object([["action", called], ...given]);
+    if (typeof called.value === "function") {
+      if (inputs === null) throw new Unwritable(`the undo ${action} has inputs that are null: leave them out`);
+      return object([["action", called], ...given]);
+    }
     return given.length === 0 ? called : list([called, ...given.map(([, piece]) => piece)]);
   }
 
@@ -486,8 +506,15 @@ class Printer {
   private text(template: string, type: string | undefined): Piece {
     const { texts, expressions } = wordsOf(template);
     const [only] = expressions;
-    if (only !== undefined && texts.every((one) => one === "")) return this.expression(only, type);
+    const isBare = texts.every((one) => one === "");
     if (only === undefined) return plain(texts.join(""));
+    if (isBare && expressions.length === 1) return this.expression(only, type);
+    // `text` with one expression alone writes an empty text behind it.
+    if (isBare && expressions.length === 2 && expressions[1] === '""') return this.words(["", ""], [only], template);
+    return this.words(texts, expressions, template);
+  }
+
+  private words(texts: readonly string[], expressions: readonly string[], template: string): Piece {
     const parts = expressions.map((one) => this.expression(one));
     const value = text(Object.assign([...texts], { raw: texts }), ...(parts.map((part) => part.value) as never[]));
     if (textOf(value) !== template) throw new Unwritable(`text cannot write ${JSON.stringify(template)}`);

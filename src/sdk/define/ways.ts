@@ -7,22 +7,11 @@ export type Skip<W> = [undefined] extends [W] ? never : Way<None, null>;
 
 export type PathsOf<B> = PathOf<B[keyof B]>;
 
-/** The ways past an `error`, which has no next step of its own. */
-export type Unfailed<W, E> =
-  | ([undefined] extends [W] ? never : Stop<null>)
-  | (["fail"] extends [E] ? never : E extends "continue" ? Stop<FailedOutput> : PathOf<E>);
-
-interface Stop<Ends> {
-  readonly own: None;
-  readonly ids: never;
-  readonly last: never;
-  readonly ends: Ends;
-  readonly open: false;
-}
-
 export type NoMatch = "fail" | "continue";
-/** The way past branches of which none fits. */
-export type Unmatched<N> = N extends "continue" ? Way<None, null> : never;
+/** The way past branches of which none fits. A step that goes on after an error has a next step, which is taken then, too. */
+export type Unmatched<N, E> =
+  | (N extends "continue" ? Way<None, null> : never)
+  | (["fail"] extends [E] ? never : E extends "continue" ? Way<None, null> : never);
 
 export type Otherwise<D> = [undefined] extends [D] ? never : PathOf<D>;
 

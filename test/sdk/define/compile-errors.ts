@@ -263,11 +263,23 @@ export const mistakes = [
       .join("j", { when: ({ inputs }) => has(inputs.note) })
       // @ts-expect-error undefined
       .action("m", shop.notify, { inputs: ({ steps }) => ({ text: steps.j.left }) }),
+  // @ts-expect-error 'when' does not exist
+  () => begun().error("e", { when: true }),
+  // @ts-expect-error is not assignable
+  () => begun().error("e", { onError: "continue" }),
   () =>
     begun()
-      .error("e", { when: ({ inputs }) => has(inputs.note) })
-      // @ts-expect-error Property 'noop' does not exist
-      .noop("n"),
+      .decision("d", cel<string>`"a"`, { a: (b) => b.end("z") }, { onError: "continue" })
+      // @ts-expect-error undefined
+      .action("m", shop.notify, { inputs: ({ steps }) => ({ text: steps.d.error.code }) }),
+  // @ts-expect-error Argument of type 'string' is not assignable
+  () => begun().setVar("v", String("x"), 1),
+  // @ts-expect-error 'action' does not exist
+  () => begun().noop("n", { undo: { action: () => text`a.b`, input: {} } }),
+  // @ts-expect-error this undo takes inputs of its own
+  () => begun().noop("n", { undo: shop.refund }),
+  // @ts-expect-error is not assignable
+  () => begun().parallel("p", { left: (b) => b.noop("l") }, { undo: [shop.refund, { reciept: "R" }] }),
   // @ts-expect-error Type 'undefined' is not assignable to type 'Block
   () => begun().decision("d", cel<string>`"a"`, { default: () => undefined }),
   // @ts-expect-error Property 'output' does not exist

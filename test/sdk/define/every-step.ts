@@ -27,7 +27,9 @@ export function everything() {
     .noop("note", { ...common, when: ({ inputs }) => cel`${inputs.n} > 1` })
     .setVar("vars", { a: 1, b: "${x}" })
     .setVar("one", "total", ({ vars }) => cel<number>`${vars.a} + 1`, { title: "One" })
-    .setVar("two", "text", "${x}")
+    .setVar("two", "text", "${x}", { undo: [pinned(shop.notify), { text: "x" }] })
+    .setVar("three", "nothing", null)
+    .setVar("four", "copy", ({ inputs }) => inputs.note)
     .entrypoint("late")
     .transform("t1", ({ inputs }) => cel<number>`${inputs.n} + 1`, {
       saveAs: "sum",
@@ -96,6 +98,7 @@ export function calls() {
       inputs: { a: 1 },
       undo: { action: ({ output }) => text`shop.undo_${output}`, inputs: ({ output }) => ({ output }) },
     })
+    .action("named", ({ run }) => text`${run.workflow_id}`, {})
     .action("other", () => cel<string>`'a.b@2'`, { undo: { action: () => cel<string>`'a.c'` } })
     .httpRequest("hr", {
       ...{
@@ -158,7 +161,6 @@ export function blocks() {
       cel<string>`'a'`,
       {
         a: (b) => b.error("held", { code: "held", onFailure: "incident" }),
-        b: (b) => b.error("maybe", { when: ({ inputs }) => cel`${inputs.n} > 1`, onError: "continue" }),
         c: (b) => b.error("rescued", { onError: (f) => f.log("was", ({ steps }) => steps.rescued.error.code) }),
       },
       { onNoMatch: "continue" },

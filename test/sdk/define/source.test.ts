@@ -26,7 +26,7 @@ const EXAMPLES = readdirSync(join(ROOT, "examples"), { recursive: true, encoding
 
 /** Members that the service allows these steps to have, and that define does not. */
 const IDLE: Readonly<Record<string, readonly string[]>> = {
-  error: ["compensation", "on_undo_failure"],
+  error: ["compensation", "on_undo_failure", "when"],
   end: ["compensation", "on_error", "on_failure", "when"],
   parallel: ["on_error"],
 };
@@ -128,7 +128,14 @@ describe("the source of a document", () => {
     const cases = [
       [[ends, { id: "alone", type: "noop" }], "nothing leads to the step alone"],
       [[asks, ends], "ask has a next that is never taken: it has a default"],
-      [[{ id: "c", type: "action", action: "ship" }], "ship names no action"],
+      [[{ id: "c", type: "action", action: "ship" }], "no contract has the name ship"],
+      [[{ id: "v", type: "set_var", name: "x", value: 1, variables: { y: 2 } }], "v sets variables in two ways"],
+      [[{ id: "f", type: "error", when: "true" }], "the error f has when, which define does not let it have"],
+      [[{ id: "f", type: "error", on_error: "continue" }], "the error f goes on, which define does not let it do"],
+      [
+        [{ id: "d", type: "switch", cases: [{ when: "true", next: "e" }], default: null, next: "e" }, ends],
+        "d has a default that is null: leave it out",
+      ],
       [[{ ...ends, when: "true" }], "the end e has when, which define does not let it have"],
       [[{ id: "n", type: "noop", title: null }], "n has a title that is null: leave it out"],
       [[{ id: "w", type: "switch", cases: 5 }], ""],
