@@ -1,11 +1,10 @@
 // The chain of a saga at run time: it collects the steps and lays them out as a document. The types of its methods are in flow.ts.
 import type { SignalContract } from "../contract/index.js";
 import { ATTRIBUTES, COMMON, type StepTypeName } from "./attributes.js";
-import { nameOfAction } from "./called.js";
 import type { StepDocument } from "./definition.js";
 import { isExpression } from "./expression.js";
 import type { Json, JsonObject } from "./value.js";
-import { computedFor, type Options, refuseOptions, stepParts } from "./written.js";
+import { computedFor, nameOfAction, type Options, refuseOptions, stepParts } from "./written.js";
 
 /** A step with all that belongs to it, laid out once it is known what follows. */
 interface Part {

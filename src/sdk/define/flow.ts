@@ -1,7 +1,6 @@
 // The chain of a saga as the compiler sees it: one method for each step type, and what is known after it. Types alone; chain.ts carries them out.
 import type { TSchema } from "typebox";
 import type { InputOf, OutputOf, SagaContract, SignalContract } from "../contract/index.js";
-import type { NamedLater } from "./called.js";
 import type { Block, Closed, Saga } from "./definition.js";
 import type { Expr, Ref } from "./expression.js";
 import type {
@@ -69,6 +68,7 @@ import type {
   Skip,
   Unmatched,
 } from "./ways.js";
+import type { NamedLater } from "./written.js";
 
 type Fresh<S extends State, Id extends string> = Id extends S["ids"] ? `there is already a step "${Id}"` : Id;
 

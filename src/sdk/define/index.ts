@@ -10,7 +10,6 @@ export {
   type SagaContract,
   type SignalContract,
 } from "../contract/index.js";
-export { type NamedLater, pinned } from "./called.js";
 export type { Block, Closed, Saga, SagaDocument, StepDocument } from "./definition.js";
 export { fromDocument } from "./document.js";
 export { at, cel, type Embedded, type Expr, has, orElse, type Ref, type Template, text } from "./expression.js";
@@ -20,3 +19,4 @@ export type { Scope } from "./scope.js";
 export { sourceOf } from "./source.js";
 export type { Path, State, StepError } from "./state.js";
 export type { Json, JsonObject, Resolved, Value } from "./value.js";
+export { type NamedLater, pinned } from "./written.js";

@@ -1,11 +1,11 @@
 // The options of the steps: what every step may have, and what each type has besides. Types alone: attributes.ts says how they become JSON.
 import type { TSchema } from "typebox";
 import type { RetryOptions, SignalContract } from "../contract/index.js";
-import type { NamedLater } from "./called.js";
 import type { Expr, Ref } from "./expression.js";
 import type { TypeOf } from "./read.js";
 import type { AnyAction, Computed, Condition, Given } from "./scope.js";
 import type { Value } from "./value.js";
+import type { NamedLater } from "./written.js";
 
 export type InputOfAction<A extends AnyAction> = TypeOf<A["input"]>;
 /** Of an action whose name is computed, it is not known what it takes and gives. */

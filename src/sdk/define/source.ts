@@ -2,7 +2,6 @@
 // compared with the document: a graph that is no nesting of blocks is printed as `fromDocument`. Nothing is evaluated, and the service is not asked.
 import { defineAction } from "../contract/index.js";
 import { ATTRIBUTES, type AttributeKind, COMMON, DOCUMENT, optionName, type StepTypeName } from "./attributes.js";
-import { pinned } from "./called.js";
 import { Chain } from "./chain.js";
 import type { SagaDocument, StepDocument } from "./definition.js";
 import { fromDocument } from "./document.js";
@@ -21,6 +20,7 @@ import {
 } from "./printed.js";
 import { saga, WrittenSaga } from "./saga.js";
 import type { Json, JsonObject } from "./value.js";
+import { pinned } from "./written.js";
 
 const PACKAGE = "@saga-orchestrator/define";
 

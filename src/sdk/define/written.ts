@@ -10,9 +10,8 @@ import {
   type StepTypeName,
   WITHOUT_OUTPUT,
 } from "./attributes.js";
-import { nameOfAction } from "./called.js";
-import { celLiteral } from "./expression.js";
-import { scopeOf } from "./scope.js";
+import { celLiteral, type Template } from "./expression.js";
+import { type AnyAction, scopeOf } from "./scope.js";
 import { expressionOf, type Json, type JsonObject, plainOf, templateOf } from "./value.js";
 
 /** What a step is written with: its attributes by their options' names. Functions get the scope. */
@@ -114,6 +113,23 @@ export function stepParts(options: Options, step: Written): { before: JsonObject
     own: byTable(ATTRIBUTES[type], options, step),
     after: { ...after, ...(retry !== undefined && { retry }), ...undo } as JsonObject,
   };
+}
+
+/** The text of an action's name, "service.name" or "service.name@version", computed from the scope S. */
+export type NamedLater<S> = (scope: S) => Template<string>;
+
+/**
+ * The same action, in the version that its contract says: "service.name@2". A step or an undo with the contract itself calls the newest version that
+ * is not deprecated.
+ */
+export const pinned = <A extends AnyAction>(action: A): A => Object.freeze({ ...action, isPinned: true });
+
+/** The name in the document. Throws TypeError, with the path, for what is no contract. */
+export function nameOfAction(action: unknown, path: string): string {
+  const { service, name, version, isPinned = false } = (action ?? {}) as Partial<AnyAction> & { isPinned?: boolean };
+  if (typeof service !== "string" || typeof name !== "string")
+    throw new TypeError(`${path} takes an action of defineAction`);
+  return `${service}.${name}${isPinned ? `@${version}` : ""}`;
 }
 
 function undoOf(undo: unknown, id: string, locals: readonly string[]): JsonObject {
