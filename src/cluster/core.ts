@@ -11,6 +11,7 @@ import type { SecretUsers } from "../egress/secrets.js";
 import { Announcer, type AnnouncerOptions, EventIntake } from "../events/announcer.js";
 import { BrokerEvents } from "../events/index.js";
 import { asShardId, shardOf } from "../ids.js";
+import { countRun } from "../metrics/run-metrics.js";
 import { WorkflowMetrics } from "../metrics/workflow-metrics.js";
 import { Operate } from "../operate/index.js";
 import { Committer } from "../run/committer.js";
@@ -234,14 +235,16 @@ export class Core {
     });
   }
 
-  /** What a node does with the events of each commit: they are fed to streams, and measurements of workflows are counted. */
+  /** What a node does with the events of each commit: they are fed to streams, and counted. */
   private composeCommitListener(): CommitListener {
     const { feed, metrics, log, config } = this.foundations;
     const workflowMetrics = new WorkflowMetrics(metrics, log);
     const tenantsApart = isAccessOn(config);
-    return (runId, events, after) => {
-      feed.onCommit(runId, events, after);
-      workflowMetrics.onCommit(runId, events, tenantsApart ? after?.run.tenantId : undefined);
+    return (runId, events, change) => {
+      feed.onCommit(runId, events, change);
+      const tenant = tenantsApart ? change?.after.run.tenantId : undefined;
+      workflowMetrics.onCommit(runId, events, tenant);
+      if (change) countRun(metrics, events, change, tenant);
     };
   }
 

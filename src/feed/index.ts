@@ -97,12 +97,16 @@ class LiveFeed implements Feed {
     this.loop.start();
   }
 
-  readonly onCommit: CommitListener = (runId, events, after) => {
+  readonly onCommit: CommitListener = (runId, events, change) => {
     const last = events.at(-1);
     if (!last || this.stopping) return;
     const watchers = this.watchers.get(runId);
     if (watchers) void this.offer(watchers, events.map(eventItem));
-    const reached = { seq: last.seq, state: last.to, ...(after && { committed: { context: after, at: last.at } }) };
+    const reached = {
+      seq: last.seq,
+      state: last.to,
+      ...(change && { committed: { context: change.after, at: last.at } }),
+    };
     if (events[0]?.seq === 1) this.followers.began(runId, reached);
     else this.followers.reached(runId, reached);
     if (this.sendsHints) this.notifier.add(runId, events);

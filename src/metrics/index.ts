@@ -2,6 +2,7 @@
 // that workflows emit (`metric_emit`) join the registry in metrics/workflow-metrics.ts.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import { type Logger, lostLines } from "../log.js";
+import { BoundedFamily, type BoundedOptions } from "./family.js";
 
 /** The names of the metrics are public: dashboards and alerts depend on them, so they must not change. */
 export interface Metrics {
@@ -13,6 +14,15 @@ export interface Metrics {
   readonly commitSeconds: Histogram;
   /** Lost compare-and-sets: two nodes had the same run, or a command was repeated. */
   readonly commitConflicts: Counter;
+  /** Of the first run of a group, from when its commit is ready until the statement is sent. */
+  readonly commitWaitSeconds: Histogram;
+  readonly runsFinished: BoundedFamily<"workflow" | "state">;
+  readonly runSeconds: BoundedFamily<"workflow">;
+  readonly undoFailures: BoundedFamily<"workflow" | "code">;
+  /** Attempts of action calls that ended. */
+  readonly attempts: BoundedFamily<"service" | "action" | "phase" | "code">;
+  readonly attemptSeconds: BoundedFamily<"service" | "action">;
+  readonly scheduleToStart: BoundedFamily<"service" | "action">;
   readonly runsResident: Gauge;
   readonly runsInHand: Gauge;
   readonly residentBytes: Gauge;
@@ -82,6 +92,12 @@ export function sampleNames(name: string, type: string): readonly string[] {
 
 const COMMIT_ROWS = [1, 2, 5, 10, 20, 50, 100, 200, 500];
 const COMMIT_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
+/** From one step in memory to a worker that takes minutes. */
+const ATTEMPT_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+/** Runs take milliseconds or weeks. */
+const RUN_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 600, 3_600, 21_600, 86_400, 604_800];
+/** The most series of a counter and of a histogram, whose every series is 15 lines of the page. */
+const SERIES = { counter: 1_000, histogram: 200 };
 const HTTP_SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
 /** `log`: whose lost lines are counted. */
@@ -92,6 +108,7 @@ export function createMetrics(log?: Logger): Metrics {
   return {
     registry,
     ...runMetrics(registry),
+    ...tuningMetrics(registry),
     ...slotMetrics(registry),
     ...loadMetrics(registry),
     ...outsideMetrics(registry),
@@ -118,6 +135,11 @@ function runMetrics(registry: Registry) {
     commits: counter("saga_commits_total", "Group commits."),
     commitRows: histogram("saga_commit_rows", "Runs in one group commit.", COMMIT_ROWS),
     commitSeconds: histogram("saga_commit_seconds", "Duration of one group commit.", COMMIT_SECONDS),
+    commitWaitSeconds: histogram(
+      "saga_commit_wait_seconds",
+      "Longest wait in a group commit, from when a run is ready until the statement is sent.",
+      COMMIT_SECONDS,
+    ),
     commitConflicts: counter("saga_commit_conflicts_total", "Runs of a group commit that lost their compare-and-set."),
     runsResident: gauge("saga_runs_resident", "Runs whose actor is in memory."),
     runsInHand: gauge("saga_runs_in_hand", "Runs with a command, a load or a commit in progress."),
@@ -133,6 +155,57 @@ function runMetrics(registry: Registry) {
       "Unfinished runs with neither a wake row nor a named wait. Must be 0.",
       "max",
     ),
+  };
+}
+
+/** What people tune by: counted from commits in metrics/run-metrics.ts. */
+function tuningMetrics(registry: Registry) {
+  const overflowed = factory(registry).counter(
+    "saga_metric_series_overflowed_total",
+    "Values counted in a series named _other because their own found no place, by metric.",
+    ["metric"],
+  );
+  const bounded = <Label extends string>(
+    kind: "counter" | "histogram",
+    options: Omit<BoundedOptions<Label>, "kind" | "limit" | "overflowed">,
+  ) => new BoundedFamily<Label>(registry, { ...options, kind, limit: SERIES[kind], overflowed });
+  const action = ["service", "action"] as const;
+  return {
+    runsFinished: bounded("counter", {
+      name: "saga_runs_finished_total",
+      help: "Runs that ended, by workflow and state.",
+      labels: ["workflow", "state"],
+      closed: ["state"],
+    }),
+    runSeconds: bounded("histogram", {
+      name: "saga_run_seconds",
+      help: "Time from the start of a run to its end.",
+      labels: ["workflow"],
+      buckets: RUN_SECONDS,
+    }),
+    undoFailures: bounded("counter", {
+      name: "saga_undo_failures_total",
+      help: "Undos that failed for good, by the workflow of the run and the code of the error.",
+      labels: ["workflow", "code"],
+    }),
+    attempts: bounded("counter", {
+      name: "saga_attempts_total",
+      help: "Attempts of action calls that ended, by the code of their error: empty if they succeeded.",
+      labels: [...action, "phase", "code"],
+      closed: ["phase"],
+    }),
+    attemptSeconds: bounded("histogram", {
+      name: "saga_attempt_seconds",
+      help: "Time from the dispatch of an attempt to its end.",
+      labels: action,
+      buckets: ATTEMPT_SECONDS,
+    }),
+    scheduleToStart: bounded("histogram", {
+      name: "saga_schedule_to_start_seconds",
+      help: "Time for which an attempt waited for a worker.",
+      labels: action,
+      buckets: ATTEMPT_SECONDS,
+    }),
   };
 }
 

@@ -1,7 +1,6 @@
 // Metrics that workflows emit (`metric_emit`), as series on /metrics. Each measurement is counted once, after the commit that
 // recorded it. The service's own metrics are in src/metrics/index.ts. This is not a ledger: a commit whose outcome stayed unknown is
 // not counted here, although its audit row exists.
-import type { Metric } from "prom-client";
 import {
   type AuditEvent,
   firstCharacters,
@@ -13,6 +12,7 @@ import {
 } from "../../machines/index.js";
 import type { Logger } from "../log.js";
 import { Shares } from "../work/shares.js";
+import { Family, type Kind, type Labels } from "./family.js";
 import { type Metrics, sampleNames } from "./index.js";
 
 /**
@@ -38,8 +38,6 @@ const BUCKETS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 50, 100, 500, 1_0
 /** Between two log lines about the same limit. */
 const LOG_INTERVAL_MS = 60_000;
 
-type Kind = "counter" | "gauge" | "histogram";
-type Labels = Readonly<Record<string, string>>;
 type DropReason = "kind" | "clash" | "names" | "series" | "label_length";
 
 interface Measurement {
@@ -51,25 +49,8 @@ interface Measurement {
   readonly at: number;
 }
 
-interface Series {
-  readonly labels: Labels;
-  value: number;
-  at: number;
-  count: number;
-  /** Cumulative, as in Prometheus. */
-  readonly buckets: number[];
-}
-
-/** One value of a family, as the registry prints it. `at` lets the primary add up several nodes. */
-interface Sample {
-  readonly value: number;
-  readonly labels: Readonly<Record<string, string | number>>;
-  readonly metricName?: string;
-  readonly at?: number;
-}
-
 export class WorkflowMetrics {
-  private readonly families = new Map<string, Family>();
+  private readonly families = new Map<string, Opened>();
   /** The sample names of all families: another family with one of them would look like a part of the first. */
   private readonly sampleNames = new Set<string>();
   private readonly names: Shares;
@@ -100,36 +81,41 @@ export class WorkflowMetrics {
   };
 
   /** Why it is not counted. */
-  private count(measurement: Measurement, tenant: string | undefined): DropReason | undefined {
-    const family = this.families.get(measurement.name) ?? this.openFamily(measurement, tenant);
-    if (typeof family === "string") return family;
-    if (family.kind !== measurement.kind) return "kind";
-    const known = family.find(measurement.labels) ?? this.openSeries(family, measurement.labels, tenant);
-    if (!known) return "series";
-    family.add(known, measurement);
+  private count({ name, kind, value, labels, at }: Measurement, tenant: string | undefined): DropReason | undefined {
+    const opened = this.families.get(name) ?? this.openFamily({ name, kind, at }, tenant);
+    if (typeof opened === "string") return opened;
+    const { family } = opened;
+    if (family.kind !== kind) return "kind";
+    const key = keyOf(labels);
+    if (!family.find(key) && !this.takePlace(opened, tenant)) return "series";
+    family.add(family.find(key) ?? family.open(key, labels), value, at);
     return undefined;
   }
 
-  /** Undefined: there is no room. A place is never given back: a series stays as long as the process. */
-  private openSeries(family: Family, labels: Labels, tenant: string | undefined): Series | undefined {
-    const giveBack = family.places.take(tenant);
-    if (typeof giveBack === "string") return undefined;
-    if (typeof this.series.take(tenant) !== "string") return family.open(labels);
+  /** Whether a new series has room. A place is never given back: a series stays as long as the process. */
+  private takePlace({ places }: Opened, tenant: string | undefined): boolean {
+    const giveBack = places.take(tenant);
+    if (typeof giveBack === "string") return false;
+    if (typeof this.series.take(tenant) !== "string") return true;
     giveBack();
-    return undefined;
+    return false;
   }
 
   /** The clash comes first: a name that can never be shown takes nothing from those that can. */
-  private openFamily({ name, kind, at }: Measurement, tenant: string | undefined): Family | DropReason {
+  private openFamily(
+    { name, kind, at }: Pick<Measurement, "name" | "kind" | "at">,
+    tenant: string | undefined,
+  ): Opened | DropReason {
     const names = sampleNames(name, kind);
     if (names.some((one) => this.sampleNames.has(one))) return "clash";
     if (typeof this.names.take(tenant) === "string") return "names";
-    const family = new Family(name, kind, { openedAt: at, places: new Shares(this.limits.seriesPerName) });
-    this.families.set(name, family);
+    const buckets = kind === "histogram" ? BUCKETS : [];
+    const family = new Family({ name, kind, help: "Emitted by workflows.", buckets, openedAt: at });
+    const opened = { family, places: new Shares(this.limits.seriesPerName) };
+    this.families.set(name, opened);
     for (const one of names) this.sampleNames.add(one);
-    // The library's registry accepts any object with these members, although its types ask for its own classes.
-    this.metrics.registry.registerMetric(family as unknown as Metric);
-    return family;
+    family.registerWith(this.metrics.registry);
+    return opened;
   }
 
   private read(runId: RunId, { name, kind, value, tags }: JsonObject, at: number): Measurement | undefined {
@@ -153,73 +139,11 @@ export class WorkflowMetrics {
   }
 }
 
-/** All series of one name. The library calls this a metric. */
-class Family {
-  readonly help = "Emitted by workflows.";
-  private readonly series = new Map<string, Series>();
-  private measured = 0;
-  /** Epoch milliseconds of the first measurement: of two families that clash, the page of all nodes shows the older one. */
-  private readonly openedAt: number;
+/** A family with its own share of the series. */
+interface Opened {
+  readonly family: Family;
   /** Of its series. */
   readonly places: Shares;
-
-  constructor(
-    readonly name: string,
-    readonly kind: Kind,
-    { openedAt, places }: { readonly openedAt: number; readonly places: Shares },
-  ) {
-    this.openedAt = openedAt;
-    this.places = places;
-  }
-
-  get type(): Kind {
-    return this.kind;
-  }
-
-  find(labels: Labels): Series | undefined {
-    return this.series.get(keyOf(labels));
-  }
-
-  open(labels: Labels): Series {
-    const series: Series = { labels, value: 0, at: Number.NEGATIVE_INFINITY, count: 0, buckets: BUCKETS.map(() => 0) };
-    this.series.set(keyOf(labels), series);
-    return series;
-  }
-
-  add(series: Series, { value, at }: Measurement): void {
-    this.measured++;
-    if (this.kind === "gauge") {
-      if (at < series.at) return;
-      series.value = value;
-    } else series.value += value;
-    series.at = at;
-    series.count++;
-    if (this.kind === "histogram")
-      for (const [index, bound] of BUCKETS.entries())
-        if (value <= bound) series.buckets[index] = (series.buckets[index] ?? 0) + 1;
-  }
-
-  async get(): Promise<object> {
-    const values = [...this.series.values()].flatMap((series) => this.samples(series));
-    const { name, help, type, openedAt, measured } = this;
-    return { name, help, type, aggregator: "sum", values, openedAt, measured };
-  }
-
-  reset(): void {
-    this.series.clear();
-  }
-
-  private samples({ labels, value, at, count, buckets }: Series): Sample[] {
-    if (this.kind === "gauge") return [{ labels, value, at }];
-    if (this.kind === "counter") return [{ labels, value }];
-    const metricName = `${this.name}_bucket`;
-    return [
-      ...BUCKETS.map((le, index) => ({ metricName, labels: { ...labels, le }, value: buckets[index] ?? 0 })),
-      { metricName, labels: { ...labels, le: "+Inf" }, value: count },
-      { metricName: `${this.name}_sum`, labels, value },
-      { metricName: `${this.name}_count`, labels, value: count },
-    ];
-  }
 }
 
 /** The order in which a workflow writes its tags does not matter. */

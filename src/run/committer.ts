@@ -54,6 +54,8 @@ interface Pending {
   readonly key: string;
   /** It owes events to RabbitMQ. */
   readonly outgoing: boolean;
+  /** By `performance.now()`. */
+  readonly readyAt: number;
   readonly resolve: (won: boolean) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -109,7 +111,7 @@ export class Committer {
 
   private enqueue(encoded: EncodedRun, key: string, outgoing: boolean): Promise<boolean> {
     return new Promise((resolve, reject) => {
-      this.pending.push({ encoded, key, outgoing, resolve, reject });
+      this.pending.push({ encoded, key, outgoing, readyAt: performance.now(), resolve, reject });
       // Commits that become ready in the same turn of the event loop share the statement.
       const { length } = this.pending;
       if (length === 1 || length === OVERLAPPING_RUNS) setImmediate(() => this.flush());
@@ -174,6 +176,7 @@ export class Committer {
     const runs = group.map(({ encoded }) => encoded);
     const [only] = group;
     if (only && group.length === 1) this.options.onAlone?.(only.key);
+    if (only) metrics.commitWaitSeconds.observe((performance.now() - only.readyAt) / 1_000);
     const stopTimer = metrics.commitSeconds.startTimer();
     try {
       const won = await retryTransient(() => commitRuns(sql, runs));

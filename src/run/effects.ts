@@ -1,10 +1,10 @@
 // Effects: what leaves a run, after its commit: its events go to their listener, dispatches to workers, commands to other runs, posts to their
 // couriers. Each send is owed by a durable row, so the poll recovers any that are lost here.
 
-import type { CommittedEvent, FencedChild, RunContext, RunId, Send } from "../../machines/index.js";
+import type { CommittedEvent, FencedChild, RunId, Send } from "../../machines/index.js";
 import type { SlotKeeper } from "../concurrency/slot-granter.js";
 import type { EventAnnouncer } from "../events/announcer.js";
-import type { CommitListener, Couriers, Dispatcher } from "./ports.js";
+import type { CommitListener, Couriers, Dispatcher, RunChange } from "./ports.js";
 
 /** The other nodes of the service. Each continues its own runs after this node has carried out a command for them. */
 export interface PeerNodes {
@@ -38,9 +38,9 @@ export class Effects {
   constructor(private readonly ports: EffectPorts) {}
 
   /** Publishes the events of a commit, and carries out its sends, here or on the owner of the run. Called after the commit has won, never before. */
-  afterCommit(runId: RunId, events: readonly CommittedEvent[], sends: readonly Send[], after?: RunContext): void {
+  afterCommit(runId: RunId, events: readonly CommittedEvent[], sends: readonly Send[], change?: RunChange): void {
     const { onCommit, peers } = this.ports;
-    if (events.length > 0) onCommit(runId, events, after);
+    if (events.length > 0) onCommit(runId, events, change);
     if (!peers || peers.isMine(runId)) this.carryOut(runId, sends);
     else if (sends.length > 0) peers.sendEffects(runId, sends);
   }

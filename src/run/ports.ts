@@ -106,5 +106,11 @@ export interface Courier {
 /** Couriers by the kind of the row. `action` is not a kind here: the run itself repeats its dispatch of an action. */
 export type Couriers = Readonly<Record<string, Courier | undefined>>;
 
-/** Called after every commit with events. Must not throw, must not wait. `after`: the run as it was committed, where it is at hand. */
-export type CommitListener = (runId: RunId, events: readonly CommittedEvent[], after?: RunContext) => void;
+/** A run before and after a commit. */
+export interface RunChange {
+  readonly before: RunContext;
+  readonly after: RunContext;
+}
+
+/** Called after every commit with events. Must not throw, must not wait. `change`: where it is at hand. */
+export type CommitListener = (runId: RunId, events: readonly CommittedEvent[], change?: RunChange) => void;

@@ -130,6 +130,7 @@ interface Turn {
 /** A unit that grows, and what is given back if its commit is lost. */
 interface GrowingCommit {
   readonly loaded: LoadedRun;
+  readonly before: RunContext;
   readonly unit: Unit;
   /** Dispatches that a worker's credit was reserved for. */
   readonly reserved: DispatchId[];
@@ -334,7 +335,8 @@ export class Resident {
   }
 
   private newUnit(loaded: LoadedRun, reach: Reach): GrowingCommit {
-    return { loaded, unit: new Unit(loaded, this.host.units), reserved: [], childEnds: [], reach };
+    const { context: before } = loaded.actor;
+    return { loaded, before, unit: new Unit(loaded, this.host.units), reserved: [], childEnds: [], reach };
   }
 
   private commitOf({ loaded, unit, reach }: GrowingCommit): RunCommit {
@@ -484,13 +486,13 @@ export class Resident {
   }
 
   /** `created`: the first event of a run that its first steps were committed with. */
-  private committed({ loaded, unit, childEnds }: GrowingCommit, created?: CommittedEvent): void {
+  private committed({ loaded, before, unit, childEnds }: GrowingCommit, created?: CommittedEvent): void {
     this.justLoaded = false;
     loaded.lastSeq = unit.seq;
     loaded.lastEventAt = unit.events.at(-1)?.at ?? loaded.lastEventAt;
     this.host.metrics.transitions.inc(unit.transitions);
     const events = created ? [created, ...unit.events] : unit.events;
-    this.host.effects.afterCommit(this.runId, events, unit.sends, loaded.actor.context);
+    this.host.effects.afterCommit(this.runId, events, unit.sends, { before, after: loaded.actor.context });
     for (const end of childEnds) this.mailbox.answer(end, { type: "advanced" });
   }
 

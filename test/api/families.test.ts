@@ -77,9 +77,9 @@ beforeEach(async () => {
   committed.length = 0;
   node = await startHalf(rig.database, {
     reply: ({ call }) => (call.action === "broken" ? { code: "never", retryable: false } : { result: {} }),
-    onCommit: (runId, events, after) => {
+    onCommit: (runId, events, change) => {
       committed.push(...events);
-      rig.feed.onCommit(runId, events, after);
+      rig.feed.onCommit(runId, events, change);
     },
   });
 });

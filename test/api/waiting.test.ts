@@ -116,7 +116,7 @@ describe("a start that waits", () => {
     const identity = { id, workflowId: "w", version: 1, definitionId: id, inputs: { n: 1 }, startedAt: 0 };
     const begun = newRun({ ...identity, dryRun: false, features: {}, entrypoint: "" }, { x: 1 });
     const event = { ...committed(id, 9, { type: "run.succeeded", to: "succeeded" }), at: 1_000 };
-    rig.feed.onCommit(id, [event], { ...begun, state: "succeeded", output: [1] });
+    rig.feed.onCommit(id, [event], { before: begun, after: { ...begun, state: "succeeded", output: [1] } });
     // The row of the run does not say so.
     expect((await answer).body.run).toEqual({
       ...{

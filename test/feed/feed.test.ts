@@ -213,7 +213,7 @@ describe("a follower", () => {
     const follower = heard(here, runId);
     const identity = { id: runId, workflowId: "w", version: 1, definitionId: runId, inputs: {}, startedAt: 0 };
     const context = machineRun({ ...identity, dryRun: false, features: {}, entrypoint: "" }, {});
-    here.onCommit(runId, [{ ...eventOf(runId, 2, ""), to: "succeeded", at: 7 }], context);
+    here.onCommit(runId, [{ ...eventOf(runId, 2, ""), to: "succeeded", at: 7 }], { before: context, after: context });
     await follower.hears({ seq: 2, terminal: true, committed: { context, at: 7 } });
   });
 

@@ -615,6 +615,22 @@ export const MUTANTS = [
     red: "the page is bounded, and counts what it dropped for each tenant, which has half of the names and of the series: others find room",
   },
   {
+    name: "tenants: one tenant makes all series by workflow and action",
+    file: "src/metrics/family.ts",
+    find: "this.places.take(tenant)",
+    replace: "this.places.take(undefined)",
+    test: "test/metrics/run-metrics.test.ts",
+    red: "the series of a family of one tenant take half of the places: others find room",
+  },
+  {
+    name: "the branches of a run count as runs that finished",
+    file: "src/metrics/run-metrics.ts",
+    find: "if (family) return;",
+    replace: "if (family && !run.id) return;",
+    test: "test/metrics/run-metrics.test.ts",
+    red: "a run counts without its branches and items, whose attempts count; a sub-saga is a run",
+  },
+  {
     name: "tenants: a tenant beside the role platform counts",
     file: "src/access/rights.ts",
     find: 'tenantId !== undefined && !roles.has("platform")',

@@ -63,10 +63,10 @@ beforeAll(async () => {
       if (action === "strict") return { code: "busy", retryable: true };
       return { result: { of: inputs.of ?? null, "-0": -0, list: [1.5, null, "ü\u{1f600}"] } };
     },
-    onCommit: (runId, events, after) => {
+    onCommit: (runId, events, change) => {
       const last = events.at(-1);
-      if (!after || !last) return;
-      const view = committedView({ context: after, at: last.at }, last.seq, given.get(runId));
+      if (!change || !last) return;
+      const view = committedView({ context: change.after, at: last.at }, last.seq, given.get(runId));
       const look = compare(runId, last.seq, view).finally(() => looking.delete(look));
       looking.add(look);
     },

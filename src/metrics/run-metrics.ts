@@ -1,0 +1,97 @@
+// What people tune by: ends of runs by workflow, attempts and waits for a worker by action, undos that failed. Counted from what a commit
+// changed in its run, once, by the node that committed. This is not a ledger: a commit whose outcome stayed unknown is not counted
+// here, although its audit rows exist.
+import { type AuditEvent, isTerminal, type RunContext } from "../../machines/index.js";
+import type { Metrics } from "./index.js";
+
+type Counted = Pick<
+  Metrics,
+  "runsFinished" | "runSeconds" | "undoFailures" | "attempts" | "attemptSeconds" | "scheduleToStart"
+>;
+type Event = Pick<AuditEvent, "type" | "stepId" | "attempt" | "metadata" | "at">;
+type Call = NonNullable<RunContext["call"]>;
+
+/** Dry runs are not counted. `tenant`: with which the run shares what is bounded. */
+export function countRun(
+  metrics: Counted,
+  events: readonly Event[],
+  { before, after }: { readonly before: RunContext; readonly after: RunContext },
+  tenant: string | undefined,
+): void {
+  if (after.run.dryRun) return;
+  countAttempt(metrics, events, { before, after }, tenant);
+  countWait(metrics, before, after, tenant);
+  if (after.owed > 0 || before.owed > 0) countUndoFailures(metrics, events, after, tenant);
+  if (isTerminal(after.state) && !isTerminal(before.state)) countEnd(metrics, events, after, tenant);
+}
+
+/** Branches and items are parts of a run and have no end of their own here. */
+function countEnd(
+  { runsFinished, runSeconds }: Counted,
+  events: readonly Event[],
+  { run, state }: RunContext,
+  tenant: string | undefined,
+): void {
+  const { workflowId, family, startedAt, delayedUntil = startedAt } = run;
+  if (family) return;
+  const endedAt = events.at(-1)?.at ?? startedAt;
+  runsFinished.add([workflowId, state], 1, tenant);
+  runSeconds.add([workflowId], secondsBetween(Math.max(startedAt, delayedUntil), endedAt), tenant);
+}
+
+/** One that no worker saw is none. */
+function countAttempt(
+  { attempts, attemptSeconds }: Counted,
+  events: readonly Event[],
+  { before: { wait, call }, after }: { readonly before: RunContext; readonly after: RunContext },
+  tenant: string | undefined,
+): void {
+  if (wait?.kind !== "dispatched" || !call || dispatchedAs(after) === wait.dispatchId) return;
+  const end = events.find(
+    ({ type, stepId, attempt }) => ENDS.has(type) && stepId === call.stepId && attempt === wait.attempt,
+  );
+  if (!end || end.metadata?.handed_over === false) return;
+  const code = end.type === "step.failed" ? String(end.metadata?.code) : "";
+  attempts.add([...actionOf(call), call.phase === "forward" ? "forward" : "undo", code], 1, tenant);
+  attemptSeconds.add(actionOf(call), secondsBetween(wait.at, end.at), tenant);
+}
+
+const ENDS: ReadonlySet<AuditEvent["type"]> = new Set(["step.succeeded", "step.failed"]);
+
+/** A worker that was free took the call in the commit that asked for one: it has not waited. */
+function countWait(
+  { scheduleToStart }: Counted,
+  { wait: asked }: RunContext,
+  { wait, call }: RunContext,
+  tenant: string | undefined,
+): void {
+  if (wait?.kind !== "dispatched" || !call) return;
+  const known = asked && "dispatchId" in asked && asked.dispatchId === wait.dispatchId ? asked : undefined;
+  if (known?.kind === "dispatched") return;
+  scheduleToStart.add(actionOf(call), known ? secondsBetween(known.since, wait.at) : 0, tenant);
+}
+
+function countUndoFailures(
+  { undoFailures }: Counted,
+  events: readonly Event[],
+  { run }: RunContext,
+  tenant: string | undefined,
+): void {
+  for (const { type, metadata } of events)
+    if (type === "step.failed" && metadata?.phase === "compensation" && metadata.will_retry === false)
+      undoFailures.add([run.workflowId, String(metadata.code)], 1, tenant);
+}
+
+function dispatchedAs({ wait }: RunContext): string | undefined {
+  return wait?.kind === "dispatched" ? wait.dispatchId : undefined;
+}
+
+/** The host of a request of the service itself may be computed from a payload, so it is left out. */
+function actionOf({ transport, service, action }: Call): readonly string[] {
+  return [service, transport === "request" ? service : action];
+}
+
+/** Database time may be set back. */
+function secondsBetween(from: number, to: number): number {
+  return Math.max(0, to - from) / 1_000;
+}
