@@ -11,7 +11,7 @@ interface Series {
   value: number;
   at: number;
   count: number;
-  /** Cumulative, as in Prometheus. */
+  /** The values between each bound and the one before it. */
   readonly buckets: number[];
 }
 
@@ -76,8 +76,8 @@ export class Family {
     } else series.value += value;
     series.at = at;
     series.count++;
-    for (const [index, bound] of this.bounds.entries())
-      if (value <= bound) series.buckets[index] = (series.buckets[index] ?? 0) + 1;
+    const bucket = this.bounds.findIndex((bound) => value <= bound);
+    if (bucket >= 0) series.buckets[bucket] = (series.buckets[bucket] ?? 0) + 1;
   }
 
   async get(): Promise<object> {
@@ -96,8 +96,12 @@ export class Family {
     if (this.kind === "gauge") return [{ labels, value, at }];
     if (this.kind === "counter") return [{ labels, value }];
     const metricName = `${this.name}_bucket`;
+    let below = 0;
     return [
-      ...this.bounds.map((le, index) => ({ metricName, labels: { ...labels, le }, value: buckets[index] ?? 0 })),
+      ...this.bounds.map((le, index) => {
+        below += buckets[index] ?? 0;
+        return { metricName, labels: { ...labels, le }, value: below };
+      }),
       { metricName, labels: { ...labels, le: "+Inf" }, value: count },
       { metricName: `${this.name}_sum`, labels, value },
       { metricName: `${this.name}_count`, labels, value: count },
