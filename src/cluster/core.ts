@@ -12,6 +12,7 @@ import { Announcer, type AnnouncerOptions, EventIntake } from "../events/announc
 import { BrokerEvents } from "../events/index.js";
 import { asShardId, shardOf } from "../ids.js";
 import { countRun } from "../metrics/run-metrics.js";
+import { gaugeServices } from "../metrics/service-load.js";
 import { WorkflowMetrics } from "../metrics/workflow-metrics.js";
 import { Operate } from "../operate/index.js";
 import { Committer } from "../run/committer.js";
@@ -352,6 +353,7 @@ export class Core {
     const { metrics } = this.foundations;
     metrics.dispatchesInFlight.set(this.dispatcher.inFlight);
     metrics.dispatchesQueued.set(this.dispatcher.queued);
+    gaugeServices(metrics, this.dispatcher);
     metrics.destinationsAway.reset();
     for (const { transport, reason } of this.dispatcher.away()) metrics.destinationsAway.inc({ transport, reason });
     metrics.runsUnreadable.set(this.poller.unreadable.count);

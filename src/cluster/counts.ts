@@ -2,7 +2,7 @@
 // them slow, so they use little of the database's time.
 import type { Log } from "../log.js";
 import { countOutgoing } from "../store/engine/outgoing-events.js";
-import { countUnwatched } from "../store/engine/poll.js";
+import { countBacklog, countUnwatched } from "../store/engine/poll.js";
 import { countSlots } from "../store/engine/slots.js";
 import { countEnds } from "../store/statistics/end-counts.js";
 import type { Triggers } from "../trigger/index.js";
@@ -50,6 +50,10 @@ export function composeCounts(
     ...{ what: "gauges of the store", log, isMine },
     count: async () => {
       metrics.runsUnwatched.set(await countUnwatched(upkeep));
+      const { incidents, reviews, overdueSeconds } = await countBacklog(upkeep);
+      metrics.incidentsOpen.set(incidents);
+      metrics.runsInReview.set(reviews);
+      metrics.wakeOverdueSeconds.set(overdueSeconds);
       metrics.eventsOwed.set(await countOutgoing(upkeep));
       const { waiting, held, leaked } = await countSlots(upkeep);
       metrics.concurrencyWaiting.set(waiting);
@@ -59,6 +63,9 @@ export function composeCounts(
     },
     forget: () => {
       metrics.runsUnwatched.remove();
+      metrics.incidentsOpen.remove();
+      metrics.runsInReview.remove();
+      metrics.wakeOverdueSeconds.remove();
       metrics.eventsOwed.remove();
       metrics.concurrencyWaiting.remove();
       metrics.concurrencyHeld.remove();

@@ -17,7 +17,7 @@ import type { DispatchAsk, Tell } from "./relay/messages.js";
 import type { RequestEnvironment } from "./request/attempt.js";
 import { RequestOutlet } from "./request/outlet.js";
 import { type CallbackToken, noToken } from "./step-message.js";
-import { byAction, byTenant, type Workers } from "./workers.js";
+import { byAction, byTenant, type ConnectedWorker, type WaitingAction, type Workers } from "./workers.js";
 
 export interface DispatcherOptions {
   /** May be bound later (`bind`), because the runs need a dispatcher, too. */
@@ -77,6 +77,9 @@ export interface NodeDispatcher extends Dispatcher {
   readonly queued: number;
   /** Dispatches handed over and not yet answered. */
   readonly inFlight: number;
+  /** The workers that this node knows, and the calls of its runs that wait for one. */
+  connectedWorkers(): Iterable<ConnectedWorker>;
+  waitingCalls(): Iterable<WaitingAction>;
   /** The destinations that take no calls of this node at present. */
   away(): Iterable<AwayFrom>;
   /** The workers that are connected to this node over gRPC. */

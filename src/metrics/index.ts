@@ -31,6 +31,8 @@ export interface Metrics {
   readonly loadShed: Counter<"shortage">;
   readonly dispatchesInFlight: Gauge;
   readonly dispatchesQueued: Gauge;
+  readonly serviceQueued: Gauge<"service">;
+  readonly serviceInFlight: Gauge<"service">;
   /** Tries to hand a dispatch over to a worker without a stream, by their outcome. */
   readonly handOvers: Counter<"transport" | "outcome">;
   /** Messages about runs to other nodes. */
@@ -41,6 +43,10 @@ export interface Metrics {
   readonly destinationsAway: Gauge<"transport" | "reason">;
   /** Unfinished runs without a wake row that wait for nothing that is named (law 7). It reads 0. */
   readonly runsUnwatched: Gauge;
+  readonly incidentsOpen: Gauge;
+  readonly runsInReview: Gauge;
+  /** For how long the run that is due longest has been due: the poll is so far behind. */
+  readonly wakeOverdueSeconds: Gauge;
   readonly concurrencyWaiting: Gauge;
   readonly concurrencyHeld: Gauge;
   readonly concurrencyLeaked: Gauge;
@@ -109,7 +115,7 @@ export function createMetrics(log?: Logger): Metrics {
     registry,
     ...runMetrics(registry),
     ...tuningMetrics(registry),
-    ...slotMetrics(registry),
+    ...storeMetrics(registry),
     ...loadMetrics(registry),
     ...outsideMetrics(registry),
   };
@@ -210,10 +216,13 @@ function tuningMetrics(registry: Registry) {
 }
 
 /** Counted by one node for the whole store. */
-function slotMetrics(registry: Registry) {
+function storeMetrics(registry: Registry) {
   const { gauge } = factory(registry);
   const leaked = "Concurrency slots and places in the queue of runs that have ended or do not exist. Must be 0.";
   return {
+    incidentsOpen: gauge("saga_incidents_open", "Runs that stand at an incident.", "max"),
+    runsInReview: gauge("saga_runs_in_review", "Runs that are marked for manual review.", "max"),
+    wakeOverdueSeconds: gauge("saga_wake_overdue_seconds", "Age of the oldest wake row that is due.", "max"),
     concurrencyWaiting: gauge("saga_concurrency_waiting", "Runs and steps that wait for a concurrency slot.", "max"),
     concurrencyHeld: gauge("saga_concurrency_held", "Concurrency slots that runs and steps hold.", "max"),
     concurrencyLeaked: gauge("saga_concurrency_leaked", leaked, "max"),
@@ -227,6 +236,8 @@ function loadMetrics(registry: Registry) {
     loadShed: counter("saga_load_shed_total", "Requests and commands refused with 503, by shortage.", ["shortage"]),
     dispatchesInFlight: gauge("saga_dispatches_in_flight", "Dispatches that a worker has."),
     dispatchesQueued: gauge("saga_dispatches_queued", "Action calls that wait for a worker's credit."),
+    serviceQueued: gauge("saga_service_queued", "Action calls that wait for a worker, by service.", "sum", ["service"]),
+    serviceInFlight: gauge("saga_service_in_flight", "Dispatches that workers have, by service.", "sum", ["service"]),
     handOvers: counter(
       "saga_hand_overs_total",
       "Tries to hand a dispatch to an HTTP or RabbitMQ worker: answered, accepted, undelivered, lost.",

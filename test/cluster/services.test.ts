@@ -149,9 +149,10 @@ describeWithRedis("two services", (shared) => {
       }
       const pages = async () =>
         Promise.all(services.map(async ({ url }) => (await fetch(`${url}/metrics`, { headers: credential() })).text()));
-      const queued = async () =>
-        (await pages()).map((page) => Number(/^saga_dispatches_queued (\d+)/m.exec(page)?.[1]));
-      await until(async () => (await queued()).reduce((sum, count) => sum + count, 0) === 2, { what: "the metric" });
+      const sumOf = async (series: RegExp) =>
+        (await pages()).reduce((sum, page) => sum + Number(series.exec(page)?.[1] ?? 0), 0);
+      for (const series of [/^saga_dispatches_queued (\d+)/m, /^saga_service_queued\{service="travel"\} (\d+)/m])
+        await until(async () => (await sumOf(series)) === 2, { what: String(series) });
       await client(1).insist("POST", `/sagas/${cancelled}/cancel`);
       for (const each of clients) {
         const noOther = /and no other worker begins a cancelled step/;

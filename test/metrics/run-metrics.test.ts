@@ -1,10 +1,13 @@
 // What people tune by, on /metrics: each end of a run, each attempt and each wait for a worker is counted once, and the series are bounded.
+import type { Sql } from "postgres";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JsonObject, RunId } from "../../machines/index.js";
 import { EVERYTHING } from "../../src/access/index.js";
 import { createMetrics, type Metrics } from "../../src/metrics/index.js";
 import { countRun } from "../../src/metrics/run-metrics.js";
+import { gaugeServices } from "../../src/metrics/service-load.js";
 import type { CommitListener } from "../../src/run/ports.js";
+import { countBacklog } from "../../src/store/engine/poll.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { cancel, type Half, publish, registerActions, type Step, signal, start, startHalf } from "../run/rig.js";
@@ -177,6 +180,60 @@ describe("a run", () => {
     await publish(database, "rehearsed", [charge("book")]);
     await runOf("rehearsed", "succeeded", { dryRun: true });
     expect(await pageOf(metrics, "saga_runs_finished_total", "saga_attempts_total", "saga_run_seconds")).toEqual([]);
+  });
+});
+
+describe("the store", () => {
+  it("says what waits for a person, and how far the poll is behind", async () => {
+    const steps = [charge("book", { ...undone("refuse"), next: "broken" }), charge("broken")];
+    await publish(database, "stands", steps, { on_failure: "incident" });
+    const before = await countBacklog(database.sql);
+    const id = await start(node.starter, "stands");
+    await ended(id, "paused");
+    expect(await countBacklog(database.sql)).toEqual({ ...before, incidents: before.incidents + 1, overdueSeconds: 0 });
+    await node.runtime.command(id, cancel, { reach: EVERYTHING });
+    await ended(id, "cancelled");
+    expect(await countBacklog(database.sql)).toEqual({ ...before, reviews: before.reviews + 1, overdueSeconds: 0 });
+    const parked = await start(node.starter, "queued");
+    await ended(parked, "paused");
+    await expect(
+      database.sql.begin(async (sql) => {
+        await sql`insert into wakes (run_id, shard, due_at) values (${parked}, 0, now() - interval '40 s')`;
+        // Taken back: the poll would come to the row.
+        throw new Error(String((await countBacklog(sql as unknown as Sql)).overdueSeconds));
+      }),
+    ).rejects.toThrow("40");
+  });
+});
+
+describe("the load of workers", () => {
+  it("is what waits and what is in progress by service; those that are too many are together", async () => {
+    const page = createMetrics();
+    const [slot, calls] = [{ actions: [] }, { transport: "grpc" }];
+    gaugeServices(page, {
+      connectedWorkers: () => [{ ...slot, service: "gone", inFlight: 3 }],
+      waitingCalls: () => [],
+    });
+    gaugeServices(page, {
+      connectedWorkers: () => [
+        { ...slot, service: "shop", inFlight: 2 },
+        { ...slot, service: "shop", inFlight: 1 },
+        { ...slot, service: "idle", inFlight: 0 },
+      ],
+      waitingCalls: () => [
+        { ...calls, service: "shop", calls: 4 },
+        { ...calls, service: "http_request", transport: "request", calls: 9 },
+        ...Array.from({ length: 300 }, (_, nth) => ({ ...calls, service: `a${nth}`, calls: 1 })),
+      ],
+    });
+    const lines = await pageOf(page, "saga_service_queued", "saga_service_in_flight");
+    expect(lines).toHaveLength(2 * 201);
+    expect(lines.filter((line) => /"(_other|shop|idle|gone|http_request|a0)"/.test(line))).toEqual([
+      'saga_service_in_flight{service="_other"} 3',
+      'saga_service_in_flight{service="a0"} 0',
+      'saga_service_queued{service="_other"} 104',
+      'saga_service_queued{service="a0"} 1',
+    ]);
   });
 });
 

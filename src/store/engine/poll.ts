@@ -227,6 +227,26 @@ function literal(items: readonly (string | number)[]): string {
   return `{${items.join(",")}}`;
 }
 
+export interface Backlog {
+  /** Runs that stand at an incident. */
+  readonly incidents: number;
+  /** Runs that are marked for manual review. */
+  readonly reviews: number;
+  /** How long the oldest wake row that is due has been due; 0: none is. */
+  readonly overdueSeconds: number;
+}
+
+/** What waits for a person, and for the poll. */
+export async function countBacklog(sql: Sql): Promise<Backlog> {
+  const [row] = await sql<[Backlog]>`
+    select
+      (select count(*)::int from runs where held_as = 'incident') as incidents,
+      (select count(*)::int from runs where requires_manual_review) as reviews,
+      (select coalesce(extract(epoch from now() - min(due_at)), 0)::float8 from wakes where due_at <= now())
+        as "overdueSeconds"`;
+  return row;
+}
+
 /**
  * Unfinished runs that nothing would ever wake: without a wake row, a dispatch, a signal, event or slot that they wait for, a living child, or
  * a command on its way (the end of a child), and that no person has to help. It must be 0 (law 7).
