@@ -122,7 +122,7 @@ export interface BoundedOptions<Label extends string> extends FamilyOptions {
   readonly overflowed: Counter<"metric">;
 }
 
-/** A family of the service's own whose labels have names of workflows, of actions, or codes: clients choose those, so its series are bounded. */
+/** A family of the service's own whose labels have names of workflows or of actions: clients choose those, so its series are bounded. */
 export class BoundedFamily<Label extends string = string> {
   private readonly family: Family;
   private readonly places: Shares;

@@ -193,12 +193,13 @@ function tuningMetrics(registry: Registry) {
       name: "saga_undo_failures_total",
       help: "Undos that failed for good, by the workflow of the run and the code of the error.",
       labels: ["workflow", "code"],
+      closed: ["code"],
     }),
     attempts: bounded("counter", {
       name: "saga_attempts_total",
-      help: "Attempts of action calls that ended, by the code of their error: empty if they succeeded.",
+      help: "Attempts of action calls that ended, by the code of their error: empty if they succeeded, given if it is not the engine's.",
       labels: [...action, "phase", "code"],
-      closed: ["phase"],
+      closed: ["phase", "code"],
     }),
     attemptSeconds: bounded("histogram", {
       name: "saga_attempt_seconds",

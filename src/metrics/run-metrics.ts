@@ -1,7 +1,7 @@
 // What people tune by: ends of runs by workflow, attempts and waits for a worker by action, undos that failed. Counted from what a commit
 // changed in its run, once, by the node that committed. This is not a ledger: a commit whose outcome stayed unknown is not counted
 // here, although its audit rows exist.
-import { type AuditEvent, isTerminal, type RunContext } from "../../machines/index.js";
+import { type AuditEvent, ENGINE_ERRORS, isTerminal, type JsonObject, type RunContext } from "../../machines/index.js";
 import type { Metrics } from "./index.js";
 
 type Counted = Pick<
@@ -51,7 +51,7 @@ function countAttempt(
     ({ type, stepId, attempt }) => ENDS.has(type) && stepId === call.stepId && attempt === wait.attempt,
   );
   if (!end || end.metadata?.handed_over === false) return;
-  const code = end.type === "step.failed" ? String(end.metadata?.code) : "";
+  const code = end.type === "step.failed" ? codeOf(end.metadata) : "";
   attempts.add([...actionOf(call), call.phase === "forward" ? "forward" : "undo", code], 1, tenant);
   attemptSeconds.add(actionOf(call), secondsBetween(wait.at, end.at), tenant);
 }
@@ -79,7 +79,7 @@ function countUndoFailures(
 ): void {
   for (const { type, metadata } of events)
     if (type === "step.failed" && metadata?.phase === "compensation" && metadata.will_retry === false)
-      undoFailures.add([run.workflowId, String(metadata.code)], 1, tenant);
+      undoFailures.add([run.workflowId, codeOf(metadata)], 1, tenant);
 }
 
 function dispatchedAs({ wait }: RunContext): string | undefined {
@@ -90,6 +90,14 @@ function dispatchedAs({ wait }: RunContext): string | undefined {
 function actionOf({ transport, service, action }: Call): readonly string[] {
   return [service, transport === "request" ? service : action];
 }
+
+/** A worker, or an author, may make a code of a payload: those are one value here, and are in the audit log. */
+function codeOf({ code }: JsonObject = {}): string {
+  const text = String(code);
+  return Object.hasOwn(ENGINE_ERRORS, text) || /^http_\d{3}$/.test(text) ? text : GIVEN;
+}
+
+const GIVEN = "given";
 
 /** Database time may be set back. */
 function secondsBetween(from: number, to: number): number {
