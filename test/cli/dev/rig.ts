@@ -57,6 +57,8 @@ export class Dev {
     };
     this.child.stdout?.on("data", take);
     this.child.stderr?.on("data", take);
+    // A terminal may have ended a moment ago: what is typed then goes nowhere.
+    this.child.stdin?.on("error", () => {});
     this.ended = new Promise((done) => this.child.once("close", done));
     atFailure(() => [this.output]);
     atFileEnd(async () => {
