@@ -109,8 +109,8 @@ export class Family {
   }
 }
 
-/** The value of an open label in the series that takes what finds no place of its own. No name of a workflow, service or action begins with an underscore. */
-const OTHER = "_other";
+/** The name in the series that takes what finds no place of its own. No workflow, service or action can have it. */
+export const OTHER = "(other)";
 
 export interface BoundedOptions<Label extends string> extends FamilyOptions {
   readonly labels: readonly Label[];

@@ -102,7 +102,7 @@ const COMMIT_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
 const ATTEMPT_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 /** Runs take milliseconds or weeks. */
 const RUN_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 600, 3_600, 21_600, 86_400, 604_800];
-/** The most series of a counter and of a histogram, whose every series is 15 lines of the page. */
+/** The most series of a counter and of a histogram, each of whose series is 16 or 17 lines of the page. */
 const SERIES = { counter: 1_000, histogram: 200 };
 const HTTP_SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
@@ -168,7 +168,7 @@ function runMetrics(registry: Registry) {
 function tuningMetrics(registry: Registry) {
   const overflowed = factory(registry).counter(
     "saga_metric_series_overflowed_total",
-    "Values counted in a series named _other because their own found no place, by metric.",
+    "Values counted in a series named (other) because their own found no place, by metric.",
     ["metric"],
   );
   const bounded = <Label extends string>(

@@ -9,18 +9,18 @@ type Counted = Pick<
   "runsFinished" | "runSeconds" | "undoFailures" | "attempts" | "attemptSeconds" | "scheduleToStart"
 >;
 type Event = Pick<AuditEvent, "type" | "stepId" | "attempt" | "metadata" | "at">;
+interface Change {
+  readonly before: RunContext;
+  readonly after: RunContext;
+}
 type Call = NonNullable<RunContext["call"]>;
 
 /** Dry runs are not counted. `tenant`: with which the run shares what is bounded. */
-export function countRun(
-  metrics: Counted,
-  events: readonly Event[],
-  { before, after }: { readonly before: RunContext; readonly after: RunContext },
-  tenant: string | undefined,
-): void {
+export function countRun(metrics: Counted, events: readonly Event[], change: Change, tenant: string | undefined): void {
+  const { before, after } = change;
   if (after.run.dryRun) return;
-  countAttempt(metrics, events, { before, after }, tenant);
-  countWait(metrics, before, after, tenant);
+  countAttempt(metrics, events, change, tenant);
+  countWait(metrics, change, tenant);
   if (after.owed > 0 || before.owed > 0) countUndoFailures(metrics, events, after, tenant);
   if (isTerminal(after.state) && !isTerminal(before.state)) countEnd(metrics, events, after, tenant);
 }
@@ -43,7 +43,7 @@ function countEnd(
 function countAttempt(
   { attempts, attemptSeconds }: Counted,
   events: readonly Event[],
-  { before: { wait, call }, after }: { readonly before: RunContext; readonly after: RunContext },
+  { before: { wait, call }, after }: Change,
   tenant: string | undefined,
 ): void {
   if (wait?.kind !== "dispatched" || !call || dispatchedAs(after) === wait.dispatchId) return;
@@ -61,8 +61,7 @@ const ENDS: ReadonlySet<AuditEvent["type"]> = new Set(["step.succeeded", "step.f
 /** A worker that was free took the call in the commit that asked for one: it has not waited. */
 function countWait(
   { scheduleToStart }: Counted,
-  { wait: asked }: RunContext,
-  { wait, call }: RunContext,
+  { before: { wait: asked }, after: { wait, call } }: Change,
   tenant: string | undefined,
 ): void {
   if (wait?.kind !== "dispatched" || !call) return;

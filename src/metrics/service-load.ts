@@ -1,5 +1,6 @@
 // The load of workers by service, for those who scale them: what waits and what is in progress. A backlog alone scales workers down while they
 // are busy.
+import { OTHER } from "./family.js";
 import type { Metrics } from "./index.js";
 
 /** Of one node. */
@@ -27,7 +28,7 @@ export function gaugeServices({ serviceQueued, serviceInFlight }: Metrics, loads
   serviceInFlight.reset();
   for (const [nth, name] of [...services.keys()].sort().entries()) {
     const { queued, inFlight } = of(name);
-    const service = nth < SERVICES ? name : "_other";
+    const service = nth < SERVICES ? name : OTHER;
     serviceQueued.inc({ service }, queued);
     serviceInFlight.inc({ service }, inFlight);
   }

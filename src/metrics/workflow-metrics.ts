@@ -87,8 +87,9 @@ export class WorkflowMetrics {
     const { family } = opened;
     if (family.kind !== kind) return "kind";
     const key = keyOf(labels);
-    if (!family.find(key) && !this.takePlace(opened, tenant)) return "series";
-    family.add(family.find(key) ?? family.open(key, labels), value, at);
+    const known = family.find(key) ?? (this.takePlace(opened, tenant) ? family.open(key, labels) : undefined);
+    if (!known) return "series";
+    family.add(known, value, at);
     return undefined;
   }
 
