@@ -104,6 +104,7 @@ export * from "./values/retry.js";
 export * from "./values/slices.js";
 export * from "./values/text.js";
 export * from "./values/time.js";
+export * from "./values/traceparent.js";
 export * from "./values/uuid.js";
 export { WeightedCache } from "./values/weighted-cache.js";
 export * from "./writes/run-row.js";

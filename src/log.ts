@@ -19,7 +19,7 @@ export function createLogger(config: { readonly logLevel: string }, destination?
   const options = {
     level: config.logLevel,
     timestamp: stdTimeFunctions.isoTime,
-    formatters: { level: (label: string) => ({ level: label }) },
+    formatters: { level: (label: string) => ({ level: label }), log: withShard },
     serializers: { err: describeError },
     redact: { paths: REDACTED_PATHS, censor: "[redacted]" },
   };
@@ -29,6 +29,12 @@ export function createLogger(config: { readonly logLevel: string }, destination?
   output.onRecovery = (lost) => log.warn({ lost }, "log lines lost: they could not be written");
   if (config.logLevel !== "silent") process.once("exit", () => output.flushNow());
   return log;
+}
+
+/** A line about a run says in which shard it is, which is the last byte of its id: this file is loaded where machines/ is not. */
+function withShard(fields: Record<string, unknown>): Record<string, unknown> {
+  const { runId } = fields;
+  return typeof runId === "string" ? { ...fields, shard: Number.parseInt(runId.slice(-2), 16) } : fields;
 }
 
 /** SQLSTATEs of class 22 are about a value, and Postgres quotes it in the message; its details and contexts quote rows. */

@@ -20,6 +20,7 @@ const LAYERS: Readonly<Record<string, number>> = {
   store: 2,
   bus: 2,
   egress: 2,
+  tracing: 2,
   access: 3,
   catalog: 3,
   tenants: 3,

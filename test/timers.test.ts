@@ -37,6 +37,7 @@ const BOUNDED: Readonly<Record<string, readonly string[]>> = {
     "main.ts: timeoutMs",
     "sdk/timer.ts: ms",
     "trial/trial-process.ts: hangMs / HANG_CHECKS",
+    "tracing/span-queue.ts: graceMs",
     "store/migrate/readiness.ts: times.pause",
     "store/lists/read-pool.ts: this.timeoutMs",
     "work/loop.ts: ms",
@@ -61,6 +62,8 @@ const BOUNDED: Readonly<Record<string, readonly string[]>> = {
     "api/waiting.ts: ms",
     "operate/progress.ts: ms",
     "tenants/startup-provider.ts: timeoutMs",
+    "tracing/span-queue.ts: delayMs",
+    "tracing/span-queue.ts: limits.delayMs",
   ],
   "TIMER_HORIZON_MS: what is due later is the poll's": ["run/resident.ts: Math.max(1, ahead + 1)"],
   completeTiming: [

@@ -14,7 +14,7 @@ const HELP = `Measures what access control costs, in CPU time: access off, API k
 node dist/bench/access/main.js [options]
 
   --work <name,...>     three-steps-grpc, list, ten-steps, start (three-steps-grpc,list)
-  --modes <name,...>    off, api_key, jwt (all), against off
+  --modes <name,...>    off, api_key, jwt (all), against off; sampled: traces of one run in a hundred
   --before <file>       the service of another build, as --service of the bench: "off" is compared with it
   --rounds <number>     the least number of rounds, each with services of its own (10)
   --most <number>       the most rounds (60)
@@ -163,8 +163,9 @@ interface Limits {
   readonly bound: number;
 }
 
-/** Off is judged against the other build with a bound of its own. */
+/** Off is judged against the other build with a bound of its own, and so are traces. */
 const BEFORE_BOUND = 0.01;
+const SAMPLED_BOUND = 0.03;
 
 interface Comparison {
   readonly judged: Mode;
@@ -184,7 +185,8 @@ function comparisons(rounds: readonly Round[], limits: Limits): Comparison[] {
   const pairs: [Mode, Mode, number][] = [];
   if (first.has("before") && first.has("off")) pairs.push(["off", "before", BEFORE_BOUND]);
   for (const mode of first.keys())
-    if ((mode === "api_key" || mode === "jwt") && first.has("off")) pairs.push([mode, "off", limits.bound]);
+    if (mode !== "off" && mode !== "before" && first.has("off"))
+      pairs.push([mode, "off", mode === "sampled" ? SAMPLED_BOUND : limits.bound]);
   return pairs.map(([judged, against, bound]) => {
     const ratio = ratioOf(pairsOf(rounds, judged, against, serviceOf));
     const both = ratioOf(pairsOf(rounds, judged, against, allOf));

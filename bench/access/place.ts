@@ -1,6 +1,8 @@
 // A service that is measured beside others: its own fresh database, its own worker, its way of access control, and real credentials for it.
 import { execFile } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -13,8 +15,8 @@ import { startService } from "../deployment/service.js";
 import { startWorker } from "../deployment/worker.js";
 import { cpuSecondsOf, familyOf } from "../measure/processes.js";
 
-/** `before`: another build, with access off. */
-export type Mode = "off" | "api_key" | "jwt" | "before";
+/** `before`: another build, with access off. `sampled`: with access off, and traces of one run in a hundred. */
+export type Mode = "off" | "api_key" | "jwt" | "sampled" | "before";
 
 /** Whose runs they all are. */
 export const TENANT = "7d1f1c0a-8a44-4c1e-9d0e-3a54a4f1b001";
@@ -50,10 +52,11 @@ export async function openPlace({ mode, service: file, profile }: PlaceOptions, 
   const issuer = mode === "jwt" ? await makeIssuer() : undefined;
   const own = { HOST: "127.0.0.1", HTTP_PORT: "0", GRPC_PORT: "0", SAGA_WORKERS: "1", DATABASE_URL: database.url };
   const auth: Readonly<Record<string, string>> = mode === "api_key" || mode === "jwt" ? { SAGA_AUTH: mode } : {};
+  const collector = mode === "sampled" ? await openCollector() : undefined;
   const nodeArgs = profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${join(profile, mode)}`];
   const service = await startService({
     ...(file !== undefined && { file }),
-    env: { ...own, ...auth, ...issuer?.settings },
+    env: { ...own, ...auth, ...issuer?.settings, ...collector?.settings },
     nodeArgs,
   });
   const bearer = mode === "api_key" ? await makeBearer(database.url) : issuer?.token;
@@ -73,6 +76,7 @@ export async function openPlace({ mode, service: file, profile }: PlaceOptions, 
       await api.close();
       await service.stop();
       await issuer?.remove();
+      await collector?.close();
       await database.close();
     },
   };
@@ -85,6 +89,21 @@ async function makeBearer(database: string): Promise<string> {
   const env = { PATH, HOME, DATABASE_URL: database };
   const { stdout } = await promisify(execFile)(process.execPath, [COMMAND, "key", "create", ...asked], { env });
   return stdout.trim();
+}
+
+/** It takes all spans, and keeps none. */
+async function openCollector() {
+  const server = createServer((request, response) => request.resume().on("end", () => response.end()));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const settings = {
+    OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    ...{ OTEL_TRACES_SAMPLER: "parentbased_traceidratio", OTEL_TRACES_SAMPLER_ARG: "0.01" },
+  };
+  const close = () => {
+    server.closeAllConnections();
+    return new Promise((resolve) => server.close(resolve));
+  };
+  return { settings, close };
 }
 
 /** A file of keys, and a token that is signed with one of them. */

@@ -129,7 +129,7 @@ export function carry(draft: Draft, { dispatchId, held: isHeld }: Command<"carry
     draft.close("note");
     return draft.decided({ type: "advanced" });
   }
-  const again: Owed = { sends: [{ kind: "dispatch.send", dispatch: dispatchOf(run, wait, call) }] };
+  const again: Owed = { sends: [{ kind: "dispatch.send", dispatch: dispatchOf(draft, wait, call) }] };
   const handedOver = call.transport === "http" || call.transport === "rmq";
   if (call.heartbeatTimeoutMs === undefined && !row.hasRow && (wait.carried || !handedOver))
     return unchanged({ type: "advanced" }, again);

@@ -63,7 +63,7 @@ function queueDue({ now }: Draft, { queueTimeoutMs }: ActionCall): number | unde
 export function dispatch(draft: Draft, wait: Extract<Wait, { kind: "queued" }>, workerId: string | undefined): void {
   const { call, run, attempts, state } = draft.context;
   if (!call) throw new Error(`run ${run.id} is queued without a call`);
-  const { dispatchId, attempt, nth, dueAt, hasRow } = wait;
+  const { dispatchId, attempt, nth, dueAt, hasRow, since } = wait;
   const dispatched: Dispatched = {
     ...heartbeatFrom(draft, call),
     kind: "dispatched",
@@ -72,6 +72,7 @@ export function dispatch(draft: Draft, wait: Extract<Wait, { kind: "queued" }>, 
     nth,
     workerId,
     at: draft.now,
+    ...(draft.now > since && { queuedMs: draft.now - since }),
     deadlineAt: draft.now + call.timeoutMs,
     ...(dueAt !== undefined && { queueDueAt: dueAt }),
     ...(hasRow && { hasRow }),
@@ -81,7 +82,7 @@ export function dispatch(draft: Draft, wait: Extract<Wait, { kind: "queued" }>, 
   const metadata = { action: actionText(call), transport: call.transport, ...due, ...phaseMetadata(call) };
   const to = state === "compensating" ? state : "running";
   draft.row("step.dispatched", to, { stepId: call.stepId, attempt, metadata });
-  draft.owe({ sends: [{ kind: "dispatch.send", dispatch: dispatchOf(run, dispatched, call) }] });
+  draft.owe({ sends: [{ kind: "dispatch.send", dispatch: dispatchOf(draft, dispatched, call) }] });
   draft.close("wait");
 }
 
@@ -108,12 +109,15 @@ export function phaseMetadata(call: ActionCall): JsonObject {
 
 /** The dispatch as its worker receives it: the same each time it is sent. */
 export function dispatchOf(
-  { id: runId, tenantId, dryRun }: RunIdentity,
+  { context, facts }: Draft,
   { dispatchId, attempt, deadlineAt, queueDueAt: handOverBy }: Dispatched,
   call: ActionCall,
 ): Dispatch {
+  const { id: runId, tenantId, dryRun, traceparent: given } = context.run;
   const until = handOverBy === undefined ? {} : { handOverBy };
-  return { dispatchId, runId, tenantId, dryRun, attempt, deadlineAt, ...until, call };
+  const traceparent = facts.traces?.attempt(context, dispatchId) ?? given;
+  const traced = traceparent === undefined ? {} : { traceparent };
+  return { dispatchId, runId, tenantId, dryRun, attempt, deadlineAt, ...until, ...traced, call };
 }
 
 /** The worker is alive: its heartbeat timeout starts anew. */

@@ -9,7 +9,7 @@ import type { Answer } from "../messages/command.js";
 import type { Facts, Need } from "../messages/fact.js";
 import type { EventConditions, Owed, Send, Write } from "../messages/owed.js";
 import type { Decided, Transition, VersionOf } from "../messages/transition.js";
-import type { Patch, RunContext } from "../state/context.js";
+import { isLongWait, type Patch, type RunContext } from "../state/context.js";
 import { isTerminal, type RunState } from "../state/lifecycle.js";
 import { eventConditions } from "../steps/event.js";
 import type { WorkflowPlan } from "../steps/plan.js";
@@ -57,12 +57,20 @@ export class Draft {
   change(patch: Patch): void {
     const { wait, slot, entry } = this.context;
     if (slot || entry?.slot) for (const release of slotReleases(this.context, patch)) this.owe(release);
-    if ("wait" in patch && patch.wait !== wait) {
+    const changesWait = "wait" in patch && patch.wait !== wait;
+    if (changesWait) {
       this.owe(taskClosing(this, wait, patch.wait));
       this.owe(eventWaitRow(this, patch.wait, () => this.eventConditions()));
     }
     Object.assign(this.context, patch);
     Object.assign(this.patch, patch);
+    if (changesWait && wait && isLongWait(wait) && wait.kind !== patch.wait?.kind) this.countResumption();
+  }
+
+  /** A slot that the run waits for before its first step is part of its beginning. */
+  private countResumption(): void {
+    const { entries, resumptions = 0 } = this.context;
+    if (entries > 0) this.change({ resumptions: resumptions + 1 });
   }
 
   /** What the `match` of the step that begins to wait requires: its scope does not change while it waits. */

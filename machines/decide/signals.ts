@@ -21,7 +21,10 @@ import { isTaskSignal } from "./tasks.js";
 import { completeStep } from "./token.js";
 
 /** A signal to this run: its waiting step consumes it, a waiting branch is promised it, or it is kept for a later wait. */
-export function recordSignal(draft: Draft, { id, name, payload }: Command<"signal">): DecisionOn<"signal"> {
+export function recordSignal(
+  draft: Draft,
+  { id, name, payload, traceparent }: Command<"signal">,
+): DecisionOn<"signal"> {
   const { context } = draft;
   if (isTaskSignal(name)) return refused("signals named user_task.… come from submitted user tasks only");
   const signal = { id, name, payload };
@@ -34,7 +37,8 @@ export function recordSignal(draft: Draft, { id, name, payload }: Command<"signa
   const promisedTo = consumed ? undefined : nextWaiter(draft, name);
   const matched = consumed || promisedTo !== undefined;
   draft.owe(signalRecorded(draft, signal, { consumed, promisedTo }));
-  draft.row("log", context.state, { stepId: context.step, metadata: { kind: "signal", name, signal_id: id, matched } });
+  const metadata = { kind: "signal", name, signal_id: id, matched, ...(traceparent && { traceparent }) };
+  draft.row("log", context.state, { stepId: context.step, metadata });
   draft.actor = "coordinator";
   if (consumed) completeStep(draft, currentPlan(draft), { output: payload });
   else keepSignal(draft, id, name, promisedTo);

@@ -43,7 +43,7 @@ export function submit(draft: Draft, command: Submit): DecisionOn<"submit"> {
 }
 
 /** Records the result and the signal that carries it. */
-function recordSubmit(draft: Draft, { taskId, result, submittedBy }: Submit, matched: boolean): void {
+function recordSubmit(draft: Draft, { taskId, result, submittedBy, traceparent }: Submit, matched: boolean): void {
   const { context, facts } = draft;
   const name = awaitedSignal(context.wait) ?? "";
   // One submit per task: the id of its signal is derived from the task.
@@ -51,7 +51,7 @@ function recordSubmit(draft: Draft, { taskId, result, submittedBy }: Submit, mat
   const by: JsonObject = submittedBy === undefined ? {} : { submitted_by: submittedBy };
   draft.owe(taskClosed(draft, taskId, { result, by: submittedBy }));
   draft.owe(signalRecorded(draft, { id, name, payload: result }, { consumed: matched }));
-  const metadata = { kind: "signal", name, signal_id: id, matched, ...by };
+  const metadata = { kind: "signal", name, signal_id: id, matched, ...by, ...(traceparent && { traceparent }) };
   draft.row("log", context.state, { stepId: context.step, metadata });
 }
 

@@ -69,6 +69,7 @@ function compensationCall(undo: UndoEntry, registered: ActionFact): ActionCall {
     inputs: undo.inputs ?? {},
     idempotencyKey: `${undo.forwardIdempotencyKey}:undo`,
     forwardIdempotencyKey: undo.forwardIdempotencyKey,
+    forwardTrace: undo.forwardTrace,
     childRunId: undo.childRunId,
     timeoutMs: registered.defaultTimeoutMs ?? DEFAULT_TIMEOUT_MS,
     retry: completeRetry(registered.defaultRetry),

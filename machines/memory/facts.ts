@@ -167,11 +167,12 @@ function owedUndos({ undo }: Tables, owner: RunId, since: number): readonly Undo
   return owed.sort((left, right) => left.ordinal - right.ordinal);
 }
 
-export function undoEntry({ ordinal, step_id, entry, action, inputs, forward_key, child_run_id }: UndoRow): UndoEntry {
+export function undoEntry(row: UndoRow): UndoEntry {
+  const { ordinal, step_id, entry, action, inputs, forward_key, forward_trace, child_run_id } = row;
   return {
     ordinal: String(ordinal),
     ...{ stepId: step_id, entry, action, inputs: inputs as JsonObject | undefined },
-    forwardIdempotencyKey: forward_key,
+    ...{ forwardIdempotencyKey: forward_key, forwardTrace: forward_trace },
     childRunId: child_run_id === undefined ? undefined : asRunId(child_run_id),
   };
 }

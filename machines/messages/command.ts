@@ -17,6 +17,8 @@ export type RunCommand =
       readonly name: string;
       readonly payload: Json;
       readonly actor: string;
+      /** The W3C trace context of its sender. */
+      readonly traceparent?: string;
     }
   | { readonly type: "cancel"; readonly reason?: string; readonly compensate: boolean; readonly actor: string }
   /** A person submits the result of a user task. */
@@ -26,6 +28,7 @@ export type RunCommand =
       readonly result: JsonObject;
       readonly submittedBy?: string;
       readonly actor: string;
+      readonly traceparent?: string;
     }
   /** A worker has credit for the queued dispatch. */
   | { readonly type: "offer"; readonly dispatchId: DispatchId; readonly workerId?: string }

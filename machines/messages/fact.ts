@@ -6,8 +6,9 @@ import type { CheckOptions } from "../schema/schemas.js";
 import type { Patch, RunContext } from "../state/context.js";
 import type { StepError } from "../state/entry.js";
 import type { ChildState } from "../state/group.js";
+import type { RunIdentity } from "../state/identity.js";
 import type { UndoEntry } from "../state/rollback.js";
-import type { RunId } from "../values/ids.js";
+import type { DispatchId, RunId } from "../values/ids.js";
 import type { Json, JsonObject } from "../values/json.js";
 import type { RunLimits } from "../values/limits.js";
 import type { RetryPolicy } from "../values/retry.js";
@@ -32,6 +33,8 @@ export interface Facts {
   /** The latest published version of the rule, if it exists for runs of this tenant. */
   rule(ruleId: string, tenantId: string | undefined): Rule | undefined;
   licensed(tenantId: string | undefined, group: string): boolean;
+  /** Absent: this service exports no spans. */
+  readonly traces?: TraceSource;
   /** The problems of `value` under the JSON Schema. Empty: it conforms. */
   conforms(schema: JsonObject, value: Json, options?: CheckOptions): readonly string[];
   /**
@@ -69,6 +72,14 @@ export interface Facts {
   readonly keyedRun?: KeyedRun | null;
   /** The published version of the run's own workflow that it is asked to go on under. Null: there is none for this tenant. */
   readonly version?: VersionFact | null;
+}
+
+/** The trace contexts of spans to come. They are derived from ids, so that each node that takes a part in a run finds the same ones. */
+export interface TraceSource {
+  /** Of an attempt, for its worker. */
+  attempt(context: RunContext, dispatchId: DispatchId): string;
+  /** Of the run, for links. Undefined: its spans are not recorded. */
+  run(run: RunIdentity): string | undefined;
 }
 
 export interface KeyedRun {

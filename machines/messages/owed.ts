@@ -127,6 +127,8 @@ export interface Dispatch {
   readonly deadlineAt: number;
   /** Until then it may be handed over: the end of the call's queue timeout. Absent: until its deadline. */
   readonly handOverBy?: number;
+  /** The W3C trace context of the attempt. */
+  readonly traceparent?: string;
   readonly call: ActionCall;
 }
 
@@ -219,8 +221,9 @@ export function taskClosed(
 }
 
 export function undoOwed({ run }: Pick<Owing, "run">, entry: UndoEntry): Owed {
-  const { stepId, action, inputs, forwardIdempotencyKey, childRunId } = entry;
-  const call = { action, inputs, forward_key: forwardIdempotencyKey, child_run_id: childRunId };
+  const { stepId, action, inputs, forwardIdempotencyKey, childRunId, forwardTrace } = entry;
+  const forward = { forward_key: forwardIdempotencyKey, forward_trace: forwardTrace };
+  const call = { action, inputs, ...forward, child_run_id: childRunId };
   const row = { run_id: run.id, step_id: stepId, entry: entry.entry, ...call, owner: run.id, state: "owed" };
   return { writes: [{ to: "undo_entry", row }] };
 }

@@ -175,6 +175,7 @@ export const RELATIONS = {
     action: "text?",
     inputs: "json?",
     forward_key: "text",
+    forward_trace: "text?",
     child_run_id: "uuid?",
     owner: "uuid",
     state: "text",

@@ -44,6 +44,8 @@ export interface ActionCall {
   readonly idempotencyKey: string;
   /** The key of the call that an undo undoes; only in an undo. */
   readonly forwardIdempotencyKey?: string;
+  /** The trace context of the attempt that an undo undoes, if its spans are recorded; only in an undo. */
+  readonly forwardTrace?: string;
   /** The child that handed over the undo. */
   readonly childRunId?: RunId;
   readonly timeoutMs: number;

@@ -62,6 +62,8 @@ export interface RunContext {
   readonly held?: Hold;
   /** The slot of its workflow's `concurrency` that the run waits for or holds, until it ends. */
   readonly slot?: Slot;
+  /** How often it has gone on after a wait for anything but a worker. Absent: never. Each time it begins a trace of its own. */
+  readonly resumptions?: number;
   readonly output?: Json;
 }
 
@@ -84,6 +86,11 @@ export function isHalted({ quarantined, held }: RunContext): boolean {
 export function isPausing({ wait, unwinding, finishing }: RunContext): boolean {
   if (!wait || unwinding || finishing) return false;
   return wait.kind !== "queued" && wait.kind !== "dispatched" && wait.kind !== "incident";
+}
+
+/** Whether a wait may last for days, because it is for neither a worker nor the next attempt. */
+export function isLongWait({ kind }: Wait): boolean {
+  return kind !== "queued" && kind !== "dispatched" && kind !== "backoff";
 }
 
 /** Whether the run can step on at once: a step to enter, an undo to start, children to create, signals or events to look for. */

@@ -43,9 +43,23 @@ export interface RunIdentity {
   readonly startupFrom?: RunId;
   /** The run that this one was started from again. */
   readonly rerunOf?: RunId;
+  /** The W3C trace context of the request that started the run, or a run above it: the run is part of that trace. */
+  readonly traceparent?: string;
+  /** The trace context of the run that started this one, if its spans are recorded: this one has a trace of its own, with a link. */
+  readonly linkedTrace?: string;
 }
 
 /** The run whose `startup` a child of this run begins with, if any was given. */
 export function startupSource({ id, startup, startupFrom }: RunIdentity): RunId | undefined {
   return startup ? id : startupFrom;
+}
+
+/** The trace of a run that this one starts: linked to it where its spans are recorded, and otherwise that of the request above both. */
+export function traceBelow(
+  run: RunIdentity,
+  traces: { run(run: RunIdentity): string | undefined } | undefined,
+): Pick<RunIdentity, "traceparent" | "linkedTrace"> {
+  const linkedTrace = traces?.run(run);
+  if (linkedTrace !== undefined) return { linkedTrace };
+  return run.traceparent === undefined ? {} : { traceparent: run.traceparent };
 }

@@ -63,7 +63,8 @@ type Member =
   | "quarantined"
   | "proof"
   | "held"
-  | "slot";
+  | "slot"
+  | "resumptions";
 
 export type RecordMembers = { readonly [M in Member]: RunContext[M] };
 
@@ -93,6 +94,7 @@ function membersOf(context: RunContext): RecordMembers {
     proof: context.proof,
     held: context.held,
     slot: context.slot,
+    resumptions: context.resumptions,
   };
 }
 

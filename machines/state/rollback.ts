@@ -28,6 +28,8 @@ export interface UndoEntry {
   readonly inputs?: JsonObject;
   readonly forwardIdempotencyKey: string;
   readonly childRunId?: RunId;
+  /** The trace context of the attempt that it undoes, if its spans are recorded. */
+  readonly forwardTrace?: string;
 }
 
 /** The run is on its way to an end other than success. The first cause is kept. */

@@ -25,6 +25,8 @@ export type Wait =
       readonly nth: number;
       readonly workerId?: string;
       readonly at: number;
+      /** How long it was queued before. Absent: a worker was free at once. */
+      readonly queuedMs?: number;
       readonly deadlineAt: number;
       readonly heartbeatAt?: number;
       /** When the queue timeout of the call ends, which counts until the hand-over. */

@@ -3,7 +3,7 @@
 import { optional, text } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
 import { childStarted } from "../messages/owed.js";
-import { startupSource } from "../state/identity.js";
+import { startupSource, traceBelow } from "../state/identity.js";
 import { asRunId } from "../values/ids.js";
 import { isLongerThan } from "../values/text.js";
 import { failed, stepType, textOf } from "./step.js";
@@ -50,6 +50,7 @@ export const spawnSaga = stepType({
       ...{ tenantId: run.tenantId, dryRun: run.dryRun, features: run.features },
       ...(timeoutMs !== undefined && { expiresAt: facts.now + timeoutMs }),
       ...(startupSource(run) !== undefined && { startup }),
+      ...traceBelow(run, facts.traces),
     };
     const child = { identity, variables: startup, inherited: false, idempotencyKey: key, at: facts.now };
     return { kind: "done", output: { run_id: id }, owed: childStarted(child) };

@@ -162,6 +162,8 @@ const STORED = [
   "startup",
   "startupFrom",
   "rerunOf",
+  "traceparent",
+  "linkedTrace",
 ] as const satisfies readonly (keyof RunIdentity)[];
 
 function storedIdentity(run: RunIdentity): StoredIdentity {

@@ -9,6 +9,7 @@ import { AnyObject, refuseLargePayload, shaped } from "./http/body.js";
 import { commandOptions, IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
 import { path, query, RunIdText, SignalName, Text } from "./http/parameters.js";
 import { object, responses } from "./http/responses.js";
+import { CommandHeaders, traceOf } from "./http/trace.js";
 import type { Api } from "./http/validation.js";
 
 const MAX_REASON = 2000;
@@ -79,7 +80,7 @@ function signalRoute(app: Api, { runs, config }: ApiDeps): void {
     summary: "Deliver a signal; a body without payload that has other members is the payload itself",
     params: signalPath,
     body: SignalBody,
-    headers: IdempotencyHeader,
+    headers: CommandHeaders,
     response: responses(
       { 202: object("A run awaited the signal and took it.", properties) },
       400,
@@ -99,7 +100,8 @@ function signalRoute(app: Api, { runs, config }: ApiDeps): void {
     const { principal } = request;
     const about = { principal, runId, target: ["signal", runId, name] };
     const { reach, id = uuidv7(shardOf(runId)), keep = false } = commandOptions(key, about);
-    const command: Command<"signal"> = { type: "signal", id, name, payload, actor: principal.actor };
+    const by = { actor: principal.actor, ...traceOf(request) };
+    const command: Command<"signal"> = { type: "signal", id, name, payload, ...by };
     const answer = accepted(await runs.command(runId, command, { reach, id, keep }));
     if (!answer.matched) throw conflict(notAwaited(name, answer.ended), { signal_id: answer.id, recorded: true });
     reply.status(202);

@@ -25,11 +25,12 @@ import { listUserTasks } from "../store/lists/user-tasks.js";
 import { countRuns } from "../store/statistics/run-counts.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, refuseNames } from "./http/body.js";
-import { IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
+import { IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
 import { endOfWork } from "./http/load-shedding.js";
 import { OneOf, PAGE, PageParameters, pageOf, path, query, RunIdText, Version } from "./http/parameters.js";
 import { readerOf } from "./http/reader.js";
 import { empty, object, one, page, ref, responses } from "./http/responses.js";
+import { CommandHeaders, traceOf } from "./http/trace.js";
 import type { Api } from "./http/validation.js";
 import { filterOf, MAX_LABEL, RUN_FILTERS } from "./run-filters.js";
 import { RunReader } from "./run-reader.js";
@@ -101,7 +102,7 @@ function startRoute(app: Api, { starter }: ApiDeps, waiters: Waiters): void {
     "x-saga-role": "operator" as const,
     summary: "Start a run; with wait_ms the answer waits for its end",
     body: Start,
-    headers: IdempotencyHeader,
+    headers: CommandHeaders,
     querystring: query(WAIT),
     response: responses({ 200: ENDED, 202: STARTED }, 400, 404, 409, 413, 415, 422, 429),
   };
@@ -164,6 +165,7 @@ function startRequest(request: FastifyRequest<{ Body: Static<typeof Start> }>): 
     labels: body.labels,
     delayMs: body.delay_ms,
     timeoutMs: body.timeout_ms,
+    ...traceOf(request),
     actor: principal.actor,
   };
 }

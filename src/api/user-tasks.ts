@@ -18,10 +18,11 @@ import { listUserTasks, TASK_STATUSES, taskOwner } from "../store/lists/user-tas
 import type { ApiDeps } from "./deps.js";
 import { attributed } from "./http/attribution.js";
 import { AnyObject, shaped } from "./http/body.js";
-import { commandOptions, IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
+import { commandOptions, idempotencyKey } from "./http/idempotency.js";
 import { OneOf, PAGE, pageOf, path, query, RunIdText, Text, Uuid } from "./http/parameters.js";
 import { readerOf } from "./http/reader.js";
 import { object, page, responses } from "./http/responses.js";
+import { CommandHeaders, traceOf } from "./http/trace.js";
 import type { Api } from "./http/validation.js";
 
 const MAX_NAME = 256;
@@ -80,7 +81,7 @@ function submitRoute(app: Api, { runs, sql }: ApiDeps): void {
     summary: "Submit a user task; a body without result is the result itself",
     params: taskPath,
     body: SubmitBody,
-    headers: IdempotencyHeader,
+    headers: CommandHeaders,
     response: responses({ 202: SUBMITTED }, 400, 404, 409, 413, 415, 422),
   };
   const url = "/api/v1/sagas/:run_id/user_task/:task_id/submit";
@@ -92,7 +93,8 @@ function submitRoute(app: Api, { runs, sql }: ApiDeps): void {
     const asked = submitted(request.body);
     const about = { principal, runId: owner, target: ["submit", taskId], body: asked };
     const options = commandOptions(idempotencyKey(request), about);
-    const by = { actor: principal.actor, submittedBy: attributed("submitted_by", asked.submittedBy, request, reply) };
+    const submittedBy = attributed("submitted_by", asked.submittedBy, request, reply);
+    const by = { actor: principal.actor, submittedBy, ...traceOf(request) };
     const answer = await submit(runs, owner, { type: "submit", taskId, result: asked.result, ...by }, options);
     reply.status(202);
     return { task_id: taskId, submitted_at: new Date(answer.submittedAt).toISOString(), matched: answer.matched };

@@ -212,10 +212,11 @@ export class Core {
     const { nodeId, config, sql, log, clock, scheduler, metrics, catalog, schemas, tenants, hints, lastWords } =
       this.foundations;
     const { bus, placement, committer, dispatcher, announcer } = this;
+    const traces = this.foundations.tracing?.contexts;
     return new Runtime({
       ...{ sql, clock, log, scheduler, metrics, committer, catalog, dispatcher, announcer, schemas, hints, lastWords },
       ...{ gate: this.suspicion.gate, couriers: { webhook: this.webhook }, licences: tenants },
-      onCommit: this.composeCommitListener(),
+      ...{ onCommit: this.composeCommitListener(), ...(traces && { traces }) },
       slots: this.slots,
       limits: runLimits(config),
       tenantsApart: isAccessOn(config),
@@ -236,16 +237,18 @@ export class Core {
     });
   }
 
-  /** What a node does with the events of each commit: they are fed to streams, and counted. */
+  /** What a node does with the events of each commit: they are fed to streams, counted, and made spans of. */
   private composeCommitListener(): CommitListener {
-    const { feed, metrics, log, config } = this.foundations;
+    const { feed, metrics, log, config, tracing } = this.foundations;
     const workflowMetrics = new WorkflowMetrics(metrics, log);
     const tenantsApart = isAccessOn(config);
     return (runId, events, change) => {
       feed.onCommit(runId, events, change);
       const tenant = tenantsApart ? change?.after.run.tenantId : undefined;
       workflowMetrics.onCommit(runId, events, tenant);
-      if (change) countRun(metrics, events, change, tenant);
+      if (!change) return;
+      countRun(metrics, events, change, tenant);
+      tracing?.onCommit(events, change);
     };
   }
 
@@ -307,7 +310,7 @@ export class Core {
 
   /** Finishes the work in progress, then stops every part. After `drain`, and after the ports are closed. */
   async stop(): Promise<void> {
-    const { catalog, feed, closeDatabase } = this.foundations;
+    const { catalog, feed, tracing, closeDatabase } = this.foundations;
     this.pressure.stop();
     await this.access?.stop();
     await this.runtime.stop();
@@ -318,6 +321,7 @@ export class Core {
     await feed.stop();
     await this.pruner.stop();
     await this.membership.stop();
+    await tracing?.stop();
     await this.bus.stop();
     await closeDatabase();
   }

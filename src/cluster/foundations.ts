@@ -24,6 +24,7 @@ import { ReadPool } from "../store/lists/read-pool.js";
 import { untilStoreAnswers } from "../store/migrate/readiness.js";
 import { openStartupProvider, type StartupProvider } from "../tenants/startup-provider.js";
 import { readTenantSettings, type TenantSettings } from "../tenants/tenant-settings.js";
+import { openTracing, type Tracing } from "../tracing/index.js";
 import type { LastWords } from "../trial/last-words.js";
 import { FairScheduler } from "../work/fair-scheduler.js";
 import { CountedBus } from "./counted-bus.js";
@@ -73,6 +74,8 @@ export interface Foundations {
   readonly catalog: StoreCatalog;
   readonly schemas: Schemas;
   readonly feed: Feed;
+  /** Absent: there are no traces. */
+  readonly tracing?: Tracing;
   readonly tenants: TenantSettings;
   /** Absent: startup variables come from the file alone. */
   readonly startupProvider?: StartupProvider;
@@ -124,6 +127,7 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
   const scheduler = new FairScheduler();
   const catalog = new StoreCatalog(sql, log, scheduler, hasAccess);
   await patiently(() => catalog.start());
+  const tracing = await openTracing(config.tracing, { nodeId, log, metrics });
   const feed = createFeed({ sql, listenUrl: hints ? databaseUrl : undefined, log, scheduler });
   const renewSessions = () => {
     for (const { renew } of opened) renew();
@@ -131,27 +135,14 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
   };
   return {
     ...(verifier && { verifier }),
-    ...{
-      config,
-      databaseUrl,
-      log,
-      hints,
-      tenants,
-      ...(startupProvider && { startupProvider }),
-      ...(callbacks && { callbacks }),
-      egress,
-      sql,
-      clock,
-      scheduler,
-      catalog,
-      patiently,
-      renewSessions,
-      closeDatabase,
-      lastWords,
-      commits: commits.sql,
-      upkeep: upkeep.sql,
-      readPool: new ReadPool({ sessions: readers.sessions, onRefused }),
-    },
+    ...(startupProvider && { startupProvider }),
+    ...(callbacks && { callbacks }),
+    ...(tracing && { tracing }),
+    ...{ config, databaseUrl, log, hints, tenants, egress, sql, clock, scheduler, catalog },
+    ...{ patiently, renewSessions, closeDatabase, lastWords },
+    commits: commits.sql,
+    upkeep: upkeep.sql,
+    readPool: new ReadPool({ sessions: readers.sessions, onRefused }),
     nodeId,
     metrics,
     security: new SecurityLog(log),

@@ -53,11 +53,14 @@ export class Primary {
     cluster.schedulingPolicy = cluster.SCHED_RR;
     [this.httpPort, this.grpcPort] = await choosePorts(config);
     // Not on the command line, which every user of the machine can read.
-    this.environment = {
+    const decided = {
       DATABASE_URL: databaseUrl,
       HTTP_PORT: String(this.httpPort),
       GRPC_PORT: String(this.grpcPort),
     };
+    // A setting that came from a file would be set twice.
+    const fromFiles = Object.keys(decided).map((name) => [`${name}_FILE`, ""]);
+    this.environment = { ...decided, ...Object.fromEntries(fromFiles) };
     await this.supervisor.start();
   }
 

@@ -13,6 +13,7 @@ import { type Env, Environment } from "./environment.js";
 import { type Limits, readLimits } from "./limits.js";
 import { readStartupProvider, type StartupProviderConfig } from "./startup-variables.js";
 import { readTlsClients, type TlsClients } from "./tls-clients.js";
+import { readTracing, type TracingConfig } from "./tracing.js";
 
 export { type AccessMode, type AccessSettings, type CredentialKind, isAccessOn, type RateSetting } from "./access.js";
 export { type ClaimPaths, KEYS_FILE, type TokenSettings } from "./access-tokens.js";
@@ -34,6 +35,7 @@ export type { OidcAddresses, OidcSettings } from "./oidc.js";
 export { isOpenToOthers } from "./private-file.js";
 export type { StartupProviderConfig } from "./startup-variables.js";
 export { readClientAuthority, readClients, type TlsClient, type TlsClients } from "./tls-clients.js";
+export type { TracingConfig } from "./tracing.js";
 
 export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 
@@ -109,6 +111,8 @@ export interface Config extends Readonly<Present<AccessSettings>> {
   readonly inspect: boolean;
   /** `SAGA_INSPECT_UI`. The page of the Stately inspector, which gets the data of the runs that it shows. Absent: there is none. */
   readonly inspectUi?: string;
+  /** The `OTEL_` settings. Absent: there are no traces. */
+  readonly tracing?: TracingConfig;
   /** `LOG_LEVEL` (info). */
   readonly logLevel: (typeof LOG_LEVELS)[number];
   /** The `SAGA_LIMIT_` settings. */
@@ -264,6 +268,7 @@ function readRest(environment: Environment) {
     console: environment.flag("SAGA_CONSOLE") ?? true,
     inspect: environment.flag("SAGA_INSPECT") ?? true,
     inspectUi: environment.url("SAGA_INSPECT_UI", ["http", "https"]),
+    tracing: readTracing(environment),
     logLevel: environment.choice("LOG_LEVEL", LOG_LEVELS) ?? "info",
     limits: readLimits(environment),
     capacity: readCapacity(environment),
@@ -305,6 +310,7 @@ function redacted(config: Config): Record<string, unknown> {
     busKeys: config.busKeys && REDACTED,
     callbackKeys: config.callbackKeys && REDACTED,
     signingSecret: config.signingSecret && REDACTED,
+    tracing: config.tracing && { ...config.tracing, url: url(config.tracing.url), headers: REDACTED },
     oidc: config.oidc && { ...config.oidc, clientSecret: config.oidc.clientSecret && REDACTED },
   };
 }

@@ -1,7 +1,15 @@
 // The carrier port: what every way of reaching workers offers to the dispatcher, and what it may ask of the dispatcher.
 // One folder per carrier; node-dispatcher.ts adds them. The calls of a transport without a carrier wait in the queue.
 
-import type { ActionCall, Answer, Dispatch, DispatchId, RunCommand, RunId } from "../../machines/index.js";
+import {
+  type ActionCall,
+  type Answer,
+  type Dispatch,
+  type DispatchId,
+  parseTraceparent,
+  type RunCommand,
+  type RunId,
+} from "../../machines/index.js";
 import type { CommandOptions } from "../run/ports.js";
 import type { FairQueue, Pool } from "./fair-queue.js";
 import type { AwayDestination } from "./push/destinations.js";
@@ -9,6 +17,13 @@ import type { Ask, Tell } from "./relay/messages.js";
 import type { ActionName, ConnectedWorker, DispatchHolder, Obstacle, WantedCall } from "./workers.js";
 
 export type TransportName = ActionCall["transport"];
+
+/** What a line of the log says of a dispatch. */
+export function aboutDispatch(dispatch: Dispatch): Readonly<Record<string, unknown>> {
+  const { dispatchId, runId, attempt, tenantId, traceparent, call } = dispatch;
+  const traceId = parseTraceparent(traceparent)?.traceId;
+  return { dispatchId, runId, stepId: call.stepId, attempt, tenantId, traceId };
+}
 
 /** Credit that is set aside for one dispatch. */
 export interface Reservation {

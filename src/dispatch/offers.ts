@@ -80,11 +80,12 @@ export class Offers {
   }
 
   private failed(queued: QueuedCall, error: unknown): void {
-    const { runId, dispatchId } = queued;
+    const { runId, dispatchId, call } = queued;
     const retry = error instanceof SagaError && error.status === 503;
     if (retry) this.backOff(queued);
     else this.host.settled(queued);
-    if (!(error instanceof SagaError)) this.log.error({ err: error, runId, dispatchId }, "offer of credit failed");
+    if (error instanceof SagaError) return;
+    this.log.error({ err: error, runId, dispatchId, stepId: call.stepId }, "offer of credit failed");
   }
 
   private backOff(queued: QueuedCall): void {

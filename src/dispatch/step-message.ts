@@ -40,7 +40,7 @@ function stepMessage(
     dry_run: dispatch.dryRun,
     phase: call.phase === "compensation" ? "COMPENSATION" : "FORWARD",
     tenant_id: dispatch.tenantId ?? "",
-    traceparent: "",
+    traceparent: dispatch.traceparent ?? "",
     timeout_ms: Math.max(Math.ceil(remainingMs), 1),
     heartbeat_timeout_ms: call.heartbeatTimeoutMs ?? 0,
     forward_idempotency_key: call.forwardIdempotencyKey ?? "",

@@ -1,6 +1,6 @@
 // The service's own metrics, in a registry of their own: two instances in one process (tests) do not share counters. Metrics
 // that workflows emit (`metric_emit`) join the registry in metrics/workflow-metrics.ts.
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { Counter, collectDefaultMetrics, Gauge, Histogram, type LabelValues, Registry } from "prom-client";
 import { type Logger, lostLines } from "../log.js";
 import { BoundedFamily, type BoundedOptions } from "./family.js";
 
@@ -77,6 +77,9 @@ export interface Metrics {
   /** Requests for them. */
   readonly startupSeconds: Histogram<"outcome">;
   readonly httpSeconds: Histogram<"method" | "route" | "status">;
+  /** Spans of traces that the collector has taken, and those that it has not. */
+  readonly spansExported: Counter;
+  readonly spansDropped: Counter<"reason">;
   /** It has a value where the ports have TLS. */
   readonly tlsExpires: Gauge;
 }
@@ -104,6 +107,10 @@ const ATTEMPT_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10
 const RUN_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 600, 3_600, 21_600, 86_400, 604_800];
 /** The most series of a counter and of a histogram, each of whose series is 16 or 17 lines of the page. */
 const SERIES = { counter: 1_000, histogram: 200 };
+const BOUNDED = [
+  ...["saga_runs_finished_total", "saga_run_seconds", "saga_undo_failures_total"],
+  ...["saga_attempts_total", "saga_attempt_seconds", "saga_schedule_to_start_seconds"],
+];
 const HTTP_SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
 /** `log`: whose lost lines are counted. */
@@ -154,7 +161,9 @@ function runMetrics(registry: Registry) {
       "saga_runs_unreadable",
       "Runs that a node met and cannot read, because a newer version wrote them.",
     ),
-    trials: counter("saga_trials_total", "Trials of suspects: lived, died, unreadable, undecided.", ["outcome"]),
+    trials: counter("saga_trials_total", "Trials of suspects: lived, died, unreadable, undecided.", {
+      outcome: ["lived", "died", "unreadable", "undecided"],
+    }),
     // Counted by one node for the whole store; when another one takes over, both may have it for a moment.
     runsUnwatched: gauge(
       "saga_runs_unwatched",
@@ -169,7 +178,7 @@ function tuningMetrics(registry: Registry) {
   const overflowed = factory(registry).counter(
     "saga_metric_series_overflowed_total",
     "Values counted in a series named (other) because their own found no place, by metric.",
-    ["metric"],
+    { metric: BOUNDED },
   );
   const bounded = <Label extends string>(
     kind: "counter" | "histogram",
@@ -234,7 +243,9 @@ function loadMetrics(registry: Registry) {
   const { counter, gauge } = factory(registry);
   return {
     overloaded: gauge("saga_overloaded", "Nodes that refuse new work."),
-    loadShed: counter("saga_load_shed_total", "Requests and commands refused with 503, by shortage.", ["shortage"]),
+    loadShed: counter("saga_load_shed_total", "Requests and commands refused with 503, by shortage.", {
+      shortage: ["runs", "bodies", "event_loop", "heap", "reads"],
+    }),
     dispatchesInFlight: gauge("saga_dispatches_in_flight", "Dispatches that a worker has."),
     dispatchesQueued: gauge("saga_dispatches_queued", "Action calls that wait for a worker's credit."),
     serviceQueued: gauge("saga_service_queued", "Action calls that wait for a worker, by service.", "sum", ["service"]),
@@ -242,13 +253,18 @@ function loadMetrics(registry: Registry) {
     handOvers: counter(
       "saga_hand_overs_total",
       "Tries to hand a dispatch to an HTTP or RabbitMQ worker: answered, accepted, undelivered, lost.",
-      ["transport", "outcome"],
+      { transport: ["http", "rmq"], outcome: ["answered", "accepted", "undelivered", "lost"] },
     ),
-    busDropped: counter("saga_bus_dropped_total", "Messages between nodes that were dropped, by reason.", ["reason"]),
+    busDropped: counter("saga_bus_dropped_total", "Messages between nodes that were dropped, by reason.", {
+      reason: [
+        ...["unauthentic", "malformed", "unknown", "too large", "lost in transit", "not connected or too much unsent"],
+        ...["too many asks", "too many asks being answered"],
+      ],
+    }),
     relayed: counter(
       "saga_relayed_total",
       "Messages to other nodes on behalf of runs: answer, command, dispatch, effects, wake.",
-      ["what"],
+      { what: ["answer", "command", "dispatch", "effects", "wake"] },
     ),
     // Every node that has calls for a destination counts it, so the page of all nodes takes the maximum.
     destinationsAway: gauge(
@@ -260,7 +276,7 @@ function loadMetrics(registry: Registry) {
     emittedDropped: counter(
       DROPPED_METRIC,
       "Measurements of metric_emit steps that are missing or cut on this page, by the limit that they met.",
-      ["reason"],
+      { reason: ["names", "series", "label_length", "kind", "clash"] },
     ),
   };
 }
@@ -273,16 +289,26 @@ function outsideMetrics(registry: Registry) {
   return {
     tlsExpires,
     streamsOpen: gauge("saga_streams_open", "Open run streams and inspections."),
-    webhooks: counter("saga_webhooks_total", "Attempts to deliver a webhook: delivered, put_off, given_up.", [
-      "outcome",
-    ]),
-    triggerFires: counter("saga_trigger_fires_total", "Fires of triggers: started, skipped, failed.", ["outcome"]),
+    spansExported: counter("saga_spans_exported_total", "Spans of traces that the collector has taken."),
+    spansDropped: counter("saga_spans_dropped_total", "Spans of traces that were lost: queue, export, stop.", {
+      reason: ["queue", "export", "stop"],
+    }),
+    webhooks: counter("saga_webhooks_total", "Attempts to deliver a webhook: delivered, put_off, given_up.", {
+      outcome: ["delivered", "put_off", "given_up"],
+    }),
+    triggerFires: counter("saga_trigger_fires_total", "Fires of triggers: started, skipped, failed.", {
+      outcome: ["started", "skipped", "failed"],
+    }),
     triggersFailing: gauge("saga_triggers_failing", "Enabled triggers whose latest fire ended with an error.", "max"),
-    bulkActs: counter("saga_bulk_acts_total", "Acts of bulk jobs on runs: done, refused, postponed.", ["outcome"]),
-    eventsIn: counter("saga_events_in_total", "Messages taken from RabbitMQ: taken, repeated, own, dead.", ["outcome"]),
-    eventsOut: counter("saga_events_out_total", "Tries to publish an event to RabbitMQ: confirmed, unconfirmed.", [
-      "outcome",
-    ]),
+    bulkActs: counter("saga_bulk_acts_total", "Acts of bulk jobs on runs: done, refused, postponed.", {
+      outcome: ["done", "refused", "postponed"],
+    }),
+    eventsIn: counter("saga_events_in_total", "Messages taken from RabbitMQ: taken, repeated, own, dead.", {
+      outcome: ["taken", "repeated", "own", "dead"],
+    }),
+    eventsOut: counter("saga_events_out_total", "Tries to publish an event to RabbitMQ: confirmed, unconfirmed.", {
+      outcome: ["confirmed", "unconfirmed"],
+    }),
     eventsOwed: gauge("saga_events_owed", "Events that runs owe to RabbitMQ.", "max"),
     eventLinksAway: gauge(
       "saga_event_links_away",
@@ -297,7 +323,7 @@ function outsideMetrics(registry: Registry) {
     startupVariables: counter(
       "saga_startup_variables_total",
       "Starts that needed startup variables over HTTP: fetched, cached, failed_open, failed_closed.",
-      ["outcome"],
+      { outcome: ["fetched", "cached", "failed_open", "failed_closed"] },
     ),
     startupSeconds: histogram(
       "saga_startup_variables_seconds",
@@ -313,11 +339,33 @@ function outsideMetrics(registry: Registry) {
   };
 }
 
+/** All series that labels with these values make. */
+function combined(labels: readonly (readonly [string, readonly string[]])[]): readonly Record<string, string>[] {
+  const [first, ...others] = labels;
+  if (!first) return [{}];
+  const [label, values] = first;
+  return values.flatMap((value) => combined(others).map((series) => ({ [label]: value, ...series })));
+}
+
 function factory(registry: Registry) {
   const registers = [registry];
   return {
-    counter: <Label extends string = string>(name: string, help: string, labelNames: readonly Label[] = []) =>
-      new Counter<Label>({ name, help, labelNames, registers }),
+    /** `closed`: all values of each label. Their series begin at zero, because a rate needs a value before the first event. */
+    counter<Label extends string = never>(
+      name: string,
+      help: string,
+      closed?: Readonly<Record<Label, readonly string[]>>,
+    ) {
+      const labels = Object.entries<readonly string[]>(closed ?? {});
+      const counter = new Counter<Label>({
+        name,
+        help,
+        labelNames: labels.map(([label]) => label as Label),
+        registers,
+      });
+      if (labels.length > 0) for (const series of combined(labels)) counter.inc(series as LabelValues<Label>, 0);
+      return counter;
+    },
     /** `aggregator`: how the page of all nodes combines their values. */
     gauge: <Label extends string = string>(
       name: string,

@@ -90,8 +90,8 @@ function actionOf({ transport, service, action }: Call): readonly string[] {
   return [service, transport === "request" ? service : action];
 }
 
-/** A worker, or an author, may make a code of a payload: those are one value here, and are in the audit log. */
-function codeOf({ code }: JsonObject = {}): string {
+/** A worker, or an author, may make a code of a payload: those are one value outside of the audit log. */
+export function codeOf({ code }: JsonObject = {}): string {
   const text = String(code);
   return Object.hasOwn(ENGINE_ERRORS, text) || /^http_\d{3}$/.test(text) ? text : GIVEN;
 }

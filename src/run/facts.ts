@@ -13,6 +13,7 @@ import {
   ruleFor,
   type Schemas,
   startKey,
+  type TraceSource,
   type VersionFact,
   versionFact,
   type WorkflowFact,
@@ -50,6 +51,8 @@ export interface FactOptions {
   readonly schemas: Pick<Schemas, "conforms">;
   readonly licences: { licensed(tenantId: string | undefined, group: string): boolean };
   readonly limits: RunLimits;
+  /** Absent: this service exports no spans. */
+  readonly traces?: TraceSource;
   /** An event of no tenant is for runs of no tenant only. Absent: it is for every run. */
   readonly tenantsApart?: boolean;
 }
@@ -66,9 +69,10 @@ export class FactSource {
 
   constructor(private readonly options: FactOptions) {
     this.undoReads = new UndoReads(options.sql);
-    const { catalog, schemas, licences, limits } = options;
+    const { catalog, schemas, licences, limits, traces } = options;
     this.lookups = {
       limits,
+      ...(traces && { traces }),
       uuid: (runId, seed) => derivedUuid(seed, shardOf(runId)),
       action: (service, name, version, tenantId): ActionFact | undefined => {
         const found = catalog.action(service, name, version, tenantsOfRun(tenantId));

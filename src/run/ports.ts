@@ -33,6 +33,8 @@ export interface StartRequest {
   readonly triggerId?: string;
   /** The run that is started again. */
   readonly rerunOf?: RunId;
+  /** The W3C trace context of the request, if it has a valid one. */
+  readonly traceparent?: string;
   /** `api`, `user:<sub>`, `trigger:<id>`. */
   readonly actor: string;
 }

@@ -161,6 +161,11 @@ export class Resident {
     this.mailbox = new Mailbox({ handle: (queued) => this.handle(queued), onIdle: () => this.rest() });
   }
 
+  /** As of its last transition. Undefined: the run is not loaded. */
+  get context(): RunContext | undefined {
+    return this.loaded?.actor.context;
+  }
+
   get busy(): boolean {
     return this.mailbox.busy;
   }

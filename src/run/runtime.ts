@@ -7,6 +7,7 @@ import {
   type FencedChild,
   measure,
   newRun,
+  parseTraceparent,
   type QuarantineProof,
   type RunCommand,
   type RunContext,
@@ -190,7 +191,8 @@ export class Runtime implements Runs, ResidentHost, StartHost {
 
   advanceFailed(runId: RunId, error: unknown): void {
     if (error instanceof SagaError && (error.status === 404 || error.status === 503)) return;
-    this.options.log.error({ err: error, runId }, "run not advanced, its wake row will bring it back");
+    const about = { runId, ...this.residents.whereaboutsOf(runId) };
+    this.options.log.error({ err: error, ...about }, "run not advanced, its wake row will bring it back");
   }
 
   // ---- New runs
@@ -324,6 +326,15 @@ export class Residents {
 
   has(runId: RunId): boolean {
     return this.all.has(runId);
+  }
+
+  /** For the log. */
+  whereaboutsOf(runId: RunId): Readonly<Record<string, unknown>> {
+    const context = this.all.get(runId)?.context;
+    if (!context) return {};
+    const { run, step, wait } = context;
+    const attempt = wait && "attempt" in wait ? wait.attempt : undefined;
+    return { stepId: step, attempt, tenantId: run.tenantId, traceId: parseTraceparent(run.traceparent)?.traceId };
   }
 
   isBusy(runId: RunId): boolean {

@@ -251,13 +251,14 @@ function identityOf(
     entrypoint: request.entrypoint ?? "",
     startedAt,
     ...(request.rerunOf && { rerunOf: request.rerunOf }),
+    ...(request.traceparent !== undefined && { traceparent: request.traceparent }),
     ...(delayMs > 0 && { delayedUntil: startedAt + delayMs }),
     ...(timeoutMs !== undefined && { expiresAt: startedAt + delayMs + timeoutMs }),
   };
 }
 
-/** A repeat must match every member of the request but its key and its sender. A default that is spelled out is as good as absent. */
-function hashOf({ actor: _, idempotencyKey: __, ...given }: StartRequest): Slices<string> {
+/** A repeat must match every member of the request but its key, its sender and its trace. A default that is spelled out is as good as absent. */
+function hashOf({ actor: _, idempotencyKey: __, traceparent: ___, ...given }: StartRequest): Slices<string> {
   const { entrypoint, delayMs, labels = {}, ...body } = given;
   const named = entrypoint === "" || entrypoint === "default" ? undefined : entrypoint;
   const labelled = Object.keys(labels).length > 0 ? labels : undefined;

@@ -427,6 +427,8 @@ export const undo = pgTable(
     action: text("action"),
     inputs: json("inputs"),
     forwardIdempotencyKey: text("forward_idempotency_key").notNull(),
+    /** The trace context of the attempt that it undoes; null: its spans are not recorded. */
+    forwardTrace: text("forward_trace"),
     childRunId: runId("child_run_id"),
     /** owed, done, failed, passed */
     state: text("state").notNull(),

@@ -1,5 +1,5 @@
 // A service of two nodes, at log level trace, and everything that is looked at for a canary: its log, its metrics, the arguments of processes, what
-// Redis was asked, what was answered with an error, and another tenant's pages. What its own tenant reads of its own runs is no leak.
+// Redis was asked, the traces that a collector got, what was answered with an error, and another tenant's pages. What its own tenant reads of its own runs is no leak.
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -12,6 +12,7 @@ import { insertKey } from "../../src/store/lists/api-keys.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
+import { Collector } from "../tracing/collector.js";
 import { OTHER, TENANT } from "./access-rig.js";
 
 /** Each canary ends with where it was put, so that one that is found names its way. */
@@ -53,6 +54,7 @@ export class CanaryService {
   readonly refusals: string[] = [];
   /** More that must be nowhere: tokens and ids that are made on the way. */
   readonly more = new Set<string>();
+  private hasRuns = false;
 
   private constructor(
     readonly service: ServiceProcess,
@@ -61,6 +63,7 @@ export class CanaryService {
     private readonly redis: Redis,
     private readonly monitor: Redis,
     private readonly folder: string,
+    private readonly collector: Collector,
   ) {
     monitor.on("monitor", (_time: string, args: string[]) => void this.heard.push(args.join(" ")));
   }
@@ -68,6 +71,7 @@ export class CanaryService {
   static async open(redisUrl: string, env: Readonly<Record<string, string>> = {}): Promise<CanaryService> {
     const database = await createTestDatabase({ max: 2 });
     const folder = mkdtempSync(join(tmpdir(), "saga-canary-"));
+    const collector = await Collector.open();
     const secrets = join(folder, "secrets.json");
     const vault = { header: "x-api-key", value: at("secret"), tenants: [TENANT] };
     const hook = { value: at("webhook-secret"), use: "signing", tenants: [TENANT] };
@@ -79,11 +83,13 @@ export class CanaryService {
       SAGA_SIGNING_SECRET: at("signing-secret-of-32-bytes"),
       SAGA_BUS_KEY: at("bus-key-of-thirty-two-characters"),
       SAGA_CALLBACK_KEY: at("callback-key-of-thirty-two-characters"),
+      ...{ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_BSP_SCHEDULE_DELAY: "50" },
+      OTEL_EXPORTER_OTLP_HEADERS: `x-login=${at("collector-login")}`,
       ...env,
     });
     const redis = new Redis(redisUrl);
     const monitor = await redis.monitor();
-    const opened = new CanaryService(service, database, await makeKeys(database), redis, monitor, folder);
+    const opened = new CanaryService(service, database, await makeKeys(database), redis, monitor, folder, collector);
     await service.start();
     return opened;
   }
@@ -96,6 +102,7 @@ export class CanaryService {
     this.monitor.disconnect();
     this.redis.disconnect();
     await this.service.stop();
+    await this.collector.close();
     await this.database.drop();
     rmSync(this.folder, { recursive: true, force: true });
   }
@@ -143,6 +150,7 @@ export class CanaryService {
     key = `${at("key")}-${randomUUID()}`,
   ): Promise<string> {
     const labels = { kind: at("label") };
+    this.hasRuns = true;
     const { status, text, json } = await this.ask("/api/v1/sagas/start", {
       body: { workflow_id, inputs, business_key: at("business-key"), labels },
       headers: { "idempotency-key": key, "x-own": at("header"), "user-agent": at("agent") },
@@ -184,10 +192,12 @@ export class CanaryService {
     expect(this.service.log.length).toBeLessThan(MOST_LINES);
     expect(this.service.log.some((line) => line.includes('"audit":true'))).toBe(true);
     expect(this.found([(await this.ask("/api/v1/sagas")).text])).toHaveLength(1);
+    if (this.hasRuns) await until(() => this.collector.spans.length > 0, { what: "a span" });
+    const traces = this.collector.bodies.map((bytes) => bytes.toString("latin1"));
     const args = execFileSync("ps", ["-eo", "args"], { encoding: "utf8" });
     const looked = {
       ...{ log: this.service.log, metrics: metrics.split("\n"), cluster: [cluster], processes: args.split("\n") },
-      ...{ redis: this.heard, others, refusals: this.refusals },
+      ...{ redis: this.heard, traces, others, refusals: this.refusals },
     };
     const leaks = Object.entries(looked).map(([name, lines]) => [name, this.found(lines)]);
     expect(Object.fromEntries(leaks)).toEqual(Object.fromEntries(Object.keys(looked).map((name) => [name, []])));

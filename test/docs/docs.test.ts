@@ -228,10 +228,20 @@ const EVERYTHING_ON = {
   SAGA_AUTH_JWT_AUDIENCE: "saga",
   SAGA_AUTH_JWKS_URL: "https://issuer.example/keys",
   SAGA_STARTUP_VARIABLES_URL: "https://variables.example",
+  OTEL_EXPORTER_OTLP_ENDPOINT: "https://collector.example",
 };
 
 const OTHERS: Readonly<Record<string, string>> = {
-  ...{ off: "on", on: "off", closed: "open", info: "warn", "127.0.0.1": "localhost", "64": "63" },
+  ...{
+    off: "on",
+    on: "off",
+    closed: "open",
+    info: "warn",
+    false: "true",
+    parentbased_always_on: "always_on",
+    "127.0.0.1": "localhost",
+    "64": "63",
+  },
 };
 
 const anotherThan = (value: string) =>
@@ -240,8 +250,11 @@ const anotherThan = (value: string) =>
 /** The names that the configuration reads from its environment: each in two forms, the second with `_FILE`. */
 function settings(): string[] {
   const asked = new Set<string>();
-  const env = new Proxy({}, { get: (_, name) => void asked.add(String(name)) });
-  loadConfig(env);
+  const get = (env: Readonly<Record<string, string>>, name: string | symbol) => {
+    asked.add(String(name));
+    return env[String(name)];
+  };
+  for (const env of [{}, EVERYTHING_ON]) loadConfig(new Proxy(env, { get }));
   return [...asked].filter((name) => asked.has(`${name}_FILE`)).sort();
 }
 

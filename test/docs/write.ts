@@ -3,6 +3,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { packageRoot } from "../../src/config/package.js";
+import { BOARDS } from "./boards.js";
 import { clientModules } from "./client-operations.js";
 import { DEFINED, documentPath, sagaOf } from "./definitions.js";
 import {
@@ -30,4 +31,6 @@ const functions = join(docs, "functions.md");
 writeFileSync(functions, withFunctions(readFileSync(functions, "utf8")));
 const commands = join(docs, "cli.md");
 writeFileSync(commands, withCommands(readFileSync(commands, "utf8")));
+for (const [name, board] of Object.entries(BOARDS))
+  writeFileSync(join(docs, "monitoring", name), `${JSON.stringify(board, null, 2)}\n`);
 for (const name of DEFINED) writeFileSync(documentPath(name), `${JSON.stringify(await sagaOf(name), null, 2)}\n`);

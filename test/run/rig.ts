@@ -44,6 +44,7 @@ export interface HalfOptions {
   readonly formats?: RuntimeOptions["formats"];
   /** How many may wait for a slot of one key. */
   readonly slotRoom?: number;
+  readonly traces?: RuntimeOptions["traces"];
   /** As with access on: an event of no tenant is for runs of no tenant only. */
   readonly tenantsApart?: boolean;
   /** The scheduler. By default a slice of the loop never ends: how far a run steps in a commit does not depend on the load of the machine. */
@@ -97,6 +98,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
     ...{ sql, clock, metrics, committer, catalog, dispatcher, schemas, licences, stepsPerCommit, hints, slots },
     ...(couriers && { couriers }),
     tenantsApart: options.tenantsApart,
+    traces: options.traces,
     residents: options.residents,
     recordFormat: options.recordFormat,
     formats: options.formats,

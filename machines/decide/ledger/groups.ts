@@ -6,7 +6,7 @@ import { childStarted, commandOwed, type NewChild, scopeKept, undoHanded, undoPa
 import { livingChildren, type RunContext } from "../../state/context.js";
 import type { StepError } from "../../state/entry.js";
 import type { ChildState, Group } from "../../state/group.js";
-import { type RunIdentity, startupSource } from "../../state/identity.js";
+import { type RunIdentity, startupSource, traceBelow } from "../../state/identity.js";
 import type { StepOutcome, StepPlan } from "../../steps/step.js";
 import { asRunId, type RunId } from "../../values/ids.js";
 import type { Json, JsonObject } from "../../values/json.js";
@@ -117,7 +117,7 @@ function itemLocals({ type, attributes }: StepPlan, item: Json, index: number): 
 
 /** The part of a child's identity that comes from its parent. */
 export function inheritedIdentity(
-  { context, now }: Draft,
+  { context, now, facts }: Draft,
   id: RunId,
   entry: number,
   plan: StepPlan,
@@ -139,6 +139,7 @@ export function inheritedIdentity(
     depth: (run.depth ?? 0) + 1,
     startedAt: now,
     startupFrom: startupSource(run),
+    ...traceBelow(run, facts.traces),
   };
 }
 

@@ -32,7 +32,7 @@ export function joinUndoList(draft: Draft, plan: StepPlan, output: Json, entry =
   // A sub-saga that handed over its undo list is undone by that list.
   if (!plan.compensation && groupOf(draft, plan)?.group.handed) return;
   const forwardIdempotencyKey = forwardKey(run.id, plan.id, entry.number);
-  const about = { stepId: plan.id, entry: entry.number, forwardIdempotencyKey };
+  const about = { stepId: plan.id, entry: entry.number, forwardIdempotencyKey, ...forwardTrace(draft) };
   if (plan.compensation)
     return addUndo(draft, { ...about, ...compensationOf(draft, plan, plan.compensation, output, entry.at) });
   const { unprotected, call } = draft.context;
@@ -41,6 +41,13 @@ export function joinUndoList(draft: Draft, plan: StepPlan, output: Json, entry =
   draft.change({ unprotected: { ...unprotected, [plan.id]: review } });
   // A step that owes nothing is in no list: the warning of a rollback names it.
   if (review) draft.owe(undoOwed(draft, about));
+}
+
+/** Of the attempt that has just succeeded, for a link from its undo. */
+function forwardTrace({ context, facts }: Draft): Pick<UndoEntry, "forwardTrace"> {
+  const { wait } = context;
+  if (wait?.kind !== "dispatched" || facts.traces?.run(context.run) === undefined) return {};
+  return { forwardTrace: facts.traces.attempt(context, wait.dispatchId) };
 }
 
 export function addUndo(draft: Draft, entry: UndoEntry): void {

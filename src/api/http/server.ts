@@ -8,9 +8,11 @@ import { fastifyCookie } from "@fastify/cookie";
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
+  type FastifyRequest,
   type FastifyServerOptions,
   LogController,
 } from "fastify";
+import { isRunId } from "../../../machines/index.js";
 import type { ServerTls } from "../../config/index.js";
 import type { Metrics } from "../../metrics/index.js";
 import type { ApiDeps } from "../deps.js";
@@ -82,7 +84,7 @@ export function createServer(deps: ApiDeps, access: AccessOptions): Api {
   validateRequests(app);
   attributeDocuments(app);
   takeTurns(app, scheduler);
-  measureRequests(app, metrics);
+  measureRequests(app, metrics, log.isLevelEnabled("debug"));
   closeKeptConnections(app, ready);
   closeUnusedConnections(app);
   return app;
@@ -128,10 +130,21 @@ function closeUnusedConnections(app: FastifyInstance): void {
   });
 }
 
-function measureRequests(app: FastifyInstance, { httpSeconds }: Metrics): void {
+function measureRequests(app: FastifyInstance, { httpSeconds }: Metrics, logsRequests: boolean): void {
   app.addHook("onResponse", (request, reply, done) => {
     const route = request.routeOptions.url ?? "unmatched";
-    httpSeconds.observe({ method: request.method, route, status: String(reply.statusCode) }, reply.elapsedTime / 1000);
+    const { statusCode: status, elapsedTime: ms } = reply;
+    httpSeconds.observe({ method: request.method, route, status: String(status) }, ms / 1000);
+    if (logsRequests) logRequest(request, { route, status, ms });
     done();
   });
+}
+
+/** The pattern of the route, and of the URL the run alone: the rest may hold what is not for the log. */
+function logRequest(
+  { id, method, params, log }: FastifyRequest,
+  answer: { readonly route: string; readonly status: number; readonly ms: number },
+): void {
+  const { id: own, run_id: runId = own } = (params ?? {}) as { readonly id?: string; readonly run_id?: string };
+  log.debug({ request_id: id, method, ...answer, ...(isRunId(runId) && { runId }) }, "request answered");
 }

@@ -5,7 +5,7 @@ import { type Dispatch, type DispatchId, isRunId, misfit } from "../../../machin
 import type { Log } from "../../log.js";
 import type { HelloAck } from "../../sdk/protocol/index.js";
 import type { FairScheduler } from "../../work/fair-scheduler.js";
-import type { Carrier, CarrierHost, CreditSharing, Reservation } from "../carrier.js";
+import { aboutDispatch, type Carrier, type CarrierHost, type CreditSharing, type Reservation } from "../carrier.js";
 import type { DispatchLimits } from "../limits.js";
 import type { Ownership, Peers } from "../ownership.js";
 import { Relay } from "../relay/relay.js";
@@ -224,7 +224,9 @@ export class GrpcCarrier implements Carrier, GrpcWorkers, StreamOwner {
         { reach: stream.reach },
       )
       // The next heartbeat makes up for it.
-      .catch((error: unknown) => this.options.log.debug({ err: error, dispatchId }, "heartbeat could not be recorded"))
+      .catch((error: unknown) =>
+        this.options.log.debug({ err: error, ...aboutDispatch(entry.dispatch) }, "heartbeat could not be recorded"),
+      )
       .finally(() => {
         entry.heartbeatUnderWay = false;
       });

@@ -64,12 +64,13 @@ export class HttpOutlet implements Outlet {
 
   private message(dispatch: Dispatch) {
     const { signing, log, now } = this.options;
-    const { dispatchId, deadlineAt, call } = dispatch;
+    const { dispatchId, deadlineAt, call, traceparent } = dispatch;
     const body = stepJson(dispatch, deadlineAt - now(), this.options);
     signing?.warnOfGap(call.service, log);
     const headers = {
       ...{ "user-agent": "saga-orchestrator", accept: "application/json", "accept-encoding": "identity" },
       ...{ "content-type": "application/json", "idempotency-key": call.idempotencyKey },
+      ...(traceparent !== undefined && { traceparent }),
       ...signedHeaders(signing?.of(call.service) ?? [], dispatchId, now(), body),
     };
     return { headers, body };

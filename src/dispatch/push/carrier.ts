@@ -3,7 +3,7 @@
 // dispatch is sent, and what an answer means, is the outlet's.
 import type { ActionCall, Dispatch, DispatchId } from "../../../machines/index.js";
 import { withGrace } from "../../work/loop.js";
-import type { Carrier, CarrierHost, Reservation } from "../carrier.js";
+import { aboutDispatch, type Carrier, type CarrierHost, type Reservation } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
 import { FairQueue, type Pool } from "../fair-queue.js";
 import type { Ownership } from "../ownership.js";
@@ -199,7 +199,8 @@ export class PushCarrier implements Carrier {
     held.busy = true;
     const work = doing
       .catch((error: unknown) => {
-        this.options.log.error({ err: error, dispatchId: held.dispatchId }, "dispatch could not be handed over");
+        const about = held.dispatch ? aboutDispatch(held.dispatch) : { dispatchId: held.dispatchId };
+        this.options.log.error({ err: error, ...about }, "dispatch could not be handed over");
         this.forget(held);
       })
       .finally(() => void this.underWay.delete(work));

@@ -4,7 +4,7 @@ import { SagaError } from "../../errors.js";
 import { uuidv7 } from "../../ids.js";
 import type { Log } from "../../log.js";
 import { backoff } from "../../sdk/backoff.js";
-import type { CarrierHost } from "../carrier.js";
+import { aboutDispatch, type CarrierHost } from "../carrier.js";
 import type { DispatchLimits } from "../limits.js";
 import type { HeldDispatch } from "./held-dispatch.js";
 import type { Delivery } from "./outlet.js";
@@ -43,7 +43,7 @@ export class Reporter {
    * outcome that was in time. Each try is the same command (law 6).
    */
   private async record(held: HeldDispatch, report: Report, arrivedAt = this.options.now()): Promise<void> {
-    const { dispatch, dispatchId, resolved } = held;
+    const { dispatch, resolved } = held;
     const { limits, host, log, now } = this.options;
     if (!dispatch) return;
     const id = uuidv7();
@@ -54,7 +54,7 @@ export class Reporter {
         if (answer.type !== "refused") return;
       } catch (error) {
         if (error instanceof SagaError && error.status === 404) return;
-        if (nth === 0) log.warn({ err: error, dispatchId }, "outcome could not be recorded, retrying");
+        if (nth === 0) log.warn({ err: error, ...aboutDispatch(dispatch) }, "outcome could not be recorded, retrying");
       }
       if (dispatch.deadlineAt + ANSWER_TRANSIT_MS <= now()) return;
       await pause(backoff(nth, { base: limits.offerBackoffMs, cap: limits.offerBackoffMaxMs }), resolved.signal);

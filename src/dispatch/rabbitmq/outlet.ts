@@ -50,13 +50,16 @@ export class RabbitMqOutlet implements Outlet {
 
   async deliver(dispatch: Dispatch, signal: AbortSignal): Promise<Delivery> {
     const { messageBytes, now } = this.options;
-    const { dispatchId: id, deadlineAt, call } = dispatch;
+    const { dispatchId: id, deadlineAt, call, traceparent } = dispatch;
     const remainingMs = deadlineAt - now();
     const body = Buffer.from(stepJson(dispatch, remainingMs, this.options));
     if (body.length > messageBytes)
       return failed("limit_exceeded", `the message has ${body.length} bytes, more than ${messageBytes}`);
     const queue = call.address ?? "";
-    const headers = { "idempotency-key": call.idempotencyKey };
+    const headers = {
+      "idempotency-key": call.idempotencyKey,
+      ...(traceparent !== undefined && { traceparent }),
+    };
     const message = { exchange: "", routingKey: queue, id, body, headers, expirationMs: remainingMs };
     return deliveryOf(await unlessAborted(this.publisher.publish(message), signal), queue);
   }

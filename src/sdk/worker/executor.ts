@@ -8,6 +8,7 @@ import { deadlineOf } from "./deadline.js";
 import { ActionError } from "./error.js";
 import type { Handlers } from "./handlers.js";
 import { type Log, withFields } from "./log.js";
+import { inTrace } from "./tracing.js";
 
 /** Where a step came from, and its answer and heartbeats go to. */
 export interface Origin {
@@ -21,6 +22,8 @@ export const OUTPUT_BYTES = 1_048_576;
 
 export interface ExecutorOptions<From extends Origin> {
   readonly handlers: Handlers;
+  /** Steps come out of a queue. Only their traces tell. */
+  readonly isConsumer?: boolean;
   /** The most bytes of JSON in an output. */
   readonly outputBytes: number;
   readonly log: Log;
@@ -101,12 +104,10 @@ export class Executor<From extends Origin> {
     const heartbeats = this.heartbeats(execution, handler?.autoHeartbeat ?? true);
     let message: AnswerMessage;
     try {
+      const { isConsumer = false, log, outputBytes } = this.options;
+      const work = () => handler?.execute(inputs(step), context(execution, heartbeats.send, log));
       message = handler
-        ? completed(
-            step,
-            await handler.execute(inputs(step), context(execution, heartbeats.send, this.options.log)),
-            this.options.outputBytes,
-          )
+        ? completed(step, await inTrace(step, isConsumer, work), outputBytes)
         : failed(step, new ActionError("unknown_action", `this worker has no ${step.action}@${step.version}`));
     } catch (error) {
       message = failed(step, error);

@@ -113,7 +113,8 @@ export async function newestOwed(sql: Sql, lists: readonly UndoList[]): Promise<
   const runIds = lists.map(({ runId }) => runId);
   const marks = lists.map(({ since }) => since);
   const rows = await sql<(UndoColumns & { list: number; found: number })[]>`
-    select list::int, ordinal::text, step_id, entry, action, inputs, forward_idempotency_key, child_run_id, found::int
+    select list::int, ordinal::text, step_id, entry, action, inputs, forward_idempotency_key, forward_trace, child_run_id,
+      found::int
     from unnest(${runIds}::text[]::uuid[], ${marks}::int[]) with ordinality as asked (run_id, since, list)
     cross join lateral (
       select *, row_number() over newest as nth, count(*) over () as found, sum(octet_length(inputs::text)) over newest as bytes
@@ -168,6 +169,7 @@ function undoEntry(row: UndoColumns): UndoEntry {
     action: row.action,
     inputs: row.inputs ?? undefined,
     forwardIdempotencyKey: row.forward_idempotency_key,
+    forwardTrace: row.forward_trace ?? undefined,
     childRunId: row.child_run_id ?? undefined,
   };
 }
@@ -214,6 +216,7 @@ interface UndoColumns {
   readonly action: string;
   readonly inputs: JsonObject | null;
   readonly forward_idempotency_key: string;
+  readonly forward_trace: string | null;
   readonly child_run_id: RunId | null;
 }
 

@@ -403,6 +403,7 @@ CREATE TABLE "undo" (
 	"action" text,
 	"inputs" json,
 	"forward_idempotency_key" text NOT NULL,
+	"forward_trace" text,
 	"child_run_id" uuid,
 	"state" text NOT NULL
 );

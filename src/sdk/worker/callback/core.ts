@@ -38,6 +38,8 @@ export class CalledWorkerCore {
   constructor(
     private readonly options: CalledWorkerOptions,
     private readonly handlers: Handlers,
+    /** Steps come out of a queue. */
+    isConsumer = false,
   ) {
     this.log = options.log ?? stderrLog();
     this.timing = completeTiming(options.timing);
@@ -58,6 +60,7 @@ export class CalledWorkerCore {
     });
     this.executor = new Executor<Task>({
       handlers,
+      isConsumer,
       outputBytes: options.outputBytes ?? OUTPUT_BYTES,
       log: this.log,
       answer: (dispatchId, message, via) => this.answered(dispatchId, message, via),

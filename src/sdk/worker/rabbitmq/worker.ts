@@ -50,7 +50,7 @@ class QueueWorker extends HandlingWorker implements RabbitMqWorker {
 
   constructor(private readonly options: RabbitMqWorkerOptions) {
     super(options.service);
-    this.core = new CalledWorkerCore(options, this.handlers);
+    this.core = new CalledWorkerCore(options, this.handlers, true);
     const { backoffMs, backoffMaxMs } = this.core.timing;
     this.link = new BrokerLink({
       ...{ url: options.url, name: `saga worker ${options.service}`, log: this.core.log, backoffMs, backoffMaxMs },

@@ -183,9 +183,10 @@ const UNDO_ADDED: Section = {
   writes: [
     (from, won) => `
 undo_added as (
-  insert into undo (owner_run_id, step_id, entry, action, inputs, forward_idempotency_key, child_run_id, state)
+  insert into undo (owner_run_id, step_id, entry, action, inputs, forward_idempotency_key,
+    forward_trace, child_run_id, state)
   select undo_entry.owner, undo_entry.step_id, undo_entry.entry, undo_entry.action, undo_entry.inputs,
-    undo_entry.forward_key, undo_entry.child_run_id, undo_entry.state
+    undo_entry.forward_key, undo_entry.forward_trace, undo_entry.child_run_id, undo_entry.state
   from ${from.undo_entry} where ${won("undo_entry.run_id")}
   order by undo_entry.position
 )`,
