@@ -127,6 +127,7 @@ describeWithRedis("what goes over the carriers of a service of two nodes", (redi
       const later = await runOf("web-later", { ...step("later"), heartbeat_timeout_ms: 60_000 }, "");
       const call = await until(() => workers.asked.find((asked) => pathOf(asked) === "/later"));
       await report(later, jsonOf(call));
+      await until(() => canary.collector.spans.length > 0, { what: "a span" });
       await canary.expectNoLeak();
     });
 

@@ -176,6 +176,7 @@ describeWithRedis("what is entrusted to a service of two nodes", (redisUrl) => {
     await bareStreams();
     await crossings();
     expect([...new Set(asked.map((headers) => headers["x-api-key"]))]).toEqual([at("secret")]);
+    await until(() => canary.collector.spans.length > 0, { what: "a span" });
     await canary.expectNoLeak();
   });
 });
