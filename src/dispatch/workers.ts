@@ -16,7 +16,33 @@ export type NameCall = (call: ActionCall, tenantId: string | undefined) => Wante
 /** With access off no worker minds whose run it is, and tenants take no turns. */
 export const byAction: NameCall = (call) => call;
 
-export const byTenant: NameCall = (call, tenantId) => (tenantId === undefined ? call : { ...call, tenantId });
+export const byTenant: NameCall = (call, tenantId) => {
+  if (tenantId === undefined) return call;
+  // Written out member by member: a spread took 0.8 % of a node's time. The type asks for every member.
+  const named: { readonly [Member in keyof Required<WantedCall>]: WantedCall[Member] } = {
+    tenantId,
+    phase: call.phase,
+    stepId: call.stepId,
+    service: call.service,
+    action: call.action,
+    version: call.version,
+    transport: call.transport,
+    request: call.request,
+    workflowId: call.workflowId,
+    address: call.address,
+    outputHash: call.outputHash,
+    inputs: call.inputs,
+    idempotencyKey: call.idempotencyKey,
+    forwardIdempotencyKey: call.forwardIdempotencyKey,
+    forwardTrace: call.forwardTrace,
+    childRunId: call.childRunId,
+    timeoutMs: call.timeoutMs,
+    heartbeatTimeoutMs: call.heartbeatTimeoutMs,
+    queueTimeoutMs: call.queueTimeoutMs,
+    retry: call.retry,
+  };
+  return named;
+};
 
 /** The name alone: a call has more members. */
 export function nameOf({ service, action, version, tenantId }: ActionName): ActionName {

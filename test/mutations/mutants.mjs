@@ -12,6 +12,7 @@ const UNDO_TEST = "test/machines/undo.test.ts";
 const STORE_TEST = "test/store/commit.test.ts";
 const INCIDENTS_TEST = "test/machines/steps/incidents.test.ts";
 const RESIDENT_TEST = "test/mutations/resident.test.ts";
+const SPANS_TEST = "test/tracing/run-spans.test.ts";
 
 const VERIFIER = "src/sdk/worker/http/signature.ts";
 const SIGNED_CALLS_TEST = "test/sdk/signed-calls.test.ts";
@@ -2236,5 +2237,37 @@ export const MUTANTS = [
     replace: "for (const node of this.serving) void node.ready",
     test: "test/cluster/supervisor.test.ts",
     red: "what all nodes are told reaches a node that was starting when it was said, once that serves",
+  },
+  {
+    name: "traces: a run goes on in its first trace after days",
+    file: "machines/decide/draft.ts",
+    find: "if (changesWait && wait && isLongWait(wait) && wait.kind !== patch.wait?.kind) this.countResumption();",
+    replace: "",
+    test: SPANS_TEST,
+    red: "after a wait a run goes on in a trace of its own, whose attempts are linked to the first one",
+  },
+  {
+    name: "traces: a run is recorded whose caller says no",
+    file: "src/tracing/trace-source.ts",
+    find: "if (caller) return this.sampler(caller.traceId, caller.sampled);",
+    replace: "if (caller) return this.sampler(caller.traceId);",
+    test: SPANS_TEST,
+    red: "a run whose caller says no is as its caller is, with all that it starts",
+  },
+  {
+    name: "traces: a worker's own code is in a span",
+    file: "src/tracing/run-spans.ts",
+    find: "codeOf(metadata);",
+    replace: "String(metadata?.code);",
+    test: SPANS_TEST,
+    red: "a run says how long an attempt waited for a worker, and nothing of a worker's own code",
+  },
+  {
+    name: "traces: the queue of spans has no bound",
+    file: "src/tracing/span-queue.ts",
+    find: "const room = this.stopped ? 0 : Math.max(0, queued - this.spans.length);",
+    replace: "const room = this.stopped ? 0 : queued - queued + spans.length;",
+    test: "test/tracing/span-queue.test.ts",
+    red: "a queue of spans has one request open, and drops and counts what does not fit meanwhile",
   },
 ];
