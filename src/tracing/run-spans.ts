@@ -14,7 +14,8 @@ import { codeOf } from "../metrics/run-metrics.js";
 import type { TraceContexts } from "./trace-source.js";
 
 type Event = Pick<AuditEvent, "type" | "stepId" | "attempt" | "metadata" | "at">;
-type Dispatched = Extract<NonNullable<RunContext["wait"]>, { kind: "dispatched" }>;
+type Wait = NonNullable<RunContext["wait"]>;
+type Dispatched = Extract<Wait, { kind: "dispatched" }>;
 
 /** `internal`: neither of both sides of a call. */
 export type SpanKind = "internal" | "server" | "client" | "producer" | "consumer";
@@ -43,10 +44,12 @@ export interface Change {
 export function spansOf(contexts: TraceContexts, events: readonly Event[], change: Change): readonly Span[] {
   const { before, after } = change;
   if (!contexts.isRecorded(after.run)) return [];
-  const attempt = attemptSpan(contexts, events, before, after);
-  const signals = signalSpans(contexts, events, before, after);
+  const attempt = attemptSpan(contexts, events, change);
+  const resumed = resumeSpans(contexts, events, change);
+  // A signal that has made the run go on is linked from there.
+  const kept = resumed.length > 0 ? [] : keptSignalSpans(contexts, events, before);
   const ends = isTerminal(after.state) && !isTerminal(before.state);
-  return [...(attempt ? [attempt] : []), ...signals, ...(ends ? [runSpan(contexts, events, after)] : [])];
+  return [...(attempt ? [attempt] : []), ...resumed, ...kept, ...(ends ? [runSpan(contexts, events, after)] : [])];
 }
 
 /** The run, from its start to its end. A request that started it is its parent; the run that started it is a link. */
@@ -75,12 +78,7 @@ function runSpan(contexts: TraceContexts, events: readonly Event[], { run, state
 }
 
 /** An attempt that a worker had: from the commit that dispatched it to the one that took its answer, or its deadline. */
-function attemptSpan(
-  contexts: TraceContexts,
-  events: readonly Event[],
-  before: RunContext,
-  after: RunContext,
-): Span | undefined {
+function attemptSpan(contexts: TraceContexts, events: readonly Event[], { before, after }: Change): Span | undefined {
   const { wait, call, run } = before;
   if (wait?.kind !== "dispatched" || !call || isDispatchedAs(after, wait)) return undefined;
   const end = events.find(
@@ -108,43 +106,42 @@ function isDispatchedAs({ wait }: RunContext, { dispatchId }: Dispatched): boole
 }
 
 /**
- * Where a run goes on after a long wait, a trace of its own begins: one over days would be cut by most backends. A signal or a submit is linked from
- * the span of what it did: the run went on, or keeps the signal.
+ * A run that goes on after a long wait begins a trace of its own, because most backends cut one that lasts for days. A commit ends one wait, or several of
+ * which it has begun all but the first itself.
  */
-function signalSpans(
-  contexts: TraceContexts,
-  events: readonly Event[],
-  before: RunContext,
-  after: RunContext,
-): readonly Span[] {
+function resumeSpans(contexts: TraceContexts, events: readonly Event[], { before, after }: Change): readonly Span[] {
+  const { resumptions: known = 0, wait } = before;
   const { run, resumptions = 0 } = after;
-  const { resumptions: first = 0, wait, step, entry } = before;
-  const signals = events.filter(({ metadata }) => metadata?.kind === "signal");
   const at = events.at(-1)?.at ?? run.startedAt;
-  const spans: Span[] = [];
-  for (let nth = first + 1; nth <= resumptions; nth++) {
-    const waited = nth === first + 1 && wait && isLongWait(wait) ? wait : undefined;
-    const waitedSince = waited && "since" in waited && typeof waited.since === "number" ? waited.since : entry?.at;
-    spans.push({
+  return Array.from({ length: Math.max(0, resumptions - known) }, (_, nth) => {
+    const waited = nth === 0 && wait && isLongWait(wait) ? wait : undefined;
+    return {
       ...{ name: "saga.resume", kind: "internal", from: at, to: at },
-      context: contexts.presentOf({ run, resumptions: nth }),
-      attributes: {
-        ...runAttributes(run),
-        ...(waited && step !== undefined && { "saga.step.id": step }),
-        ...(waited && { "saga.wait.kind": waited.kind }),
-        ...(waited && waitedSince !== undefined && { "saga.wait.seconds": Math.max(0, at - waitedSince) / 1_000 }),
-      },
-      links: [contexts.contextOf(run), ...(waited ? signals.flatMap(sendersOf) : [])],
-    });
-  }
-  if (spans.length > 0) return spans;
-  return signals
-    .filter((signal) => sendersOf(signal).length > 0)
+      context: contexts.presentOf({ run, resumptions: known + nth + 1 }),
+      attributes: { ...runAttributes(run), ...(waited && waitAttributes(before, waited, at)) },
+      links: [contexts.contextOf(run), ...(waited ? events.flatMap(sendersOf) : [])],
+    };
+  });
+}
+
+function waitAttributes({ step = "", entry }: RunContext, wait: Wait, endedAt: number): Span["attributes"] {
+  const since = "since" in wait && typeof wait.since === "number" ? wait.since : entry?.at;
+  return {
+    "saga.step.id": step,
+    "saga.wait.kind": wait.kind,
+    ...(since !== undefined && { "saga.wait.seconds": Math.max(0, endedAt - since) / 1_000 }),
+  };
+}
+
+/** Signals with a sender that no step has taken at once. */
+function keptSignalSpans(contexts: TraceContexts, events: readonly Event[], before: RunContext): readonly Span[] {
+  return events
+    .filter((event) => sendersOf(event).length > 0)
     .map((signal) => ({
-      ...{ name: "saga.signal", kind: "consumer" as const, from: signal.at, to: signal.at },
+      ...{ name: "saga.signal", kind: "consumer", from: signal.at, to: signal.at },
       context: signalContext(contexts, before, signal),
       parent: contexts.presentOf(before),
-      attributes: runAttributes(run),
+      attributes: runAttributes(before.run),
       links: sendersOf(signal),
     }));
 }
@@ -155,8 +152,10 @@ function signalContext(contexts: TraceContexts, context: RunContext, { metadata 
   return { ...contexts.presentOf(context), spanId: digits.slice(16) };
 }
 
+/** Of a signal, or of a submit, which is one. */
 function sendersOf({ metadata }: Event): readonly TraceContext[] {
-  return linksTo(typeof metadata?.traceparent === "string" ? metadata.traceparent : undefined);
+  if (metadata?.kind !== "signal") return [];
+  return linksTo(typeof metadata.traceparent === "string" ? metadata.traceparent : undefined);
 }
 
 function linksTo(traceparent: string | undefined): readonly TraceContext[] {

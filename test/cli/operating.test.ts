@@ -128,8 +128,13 @@ describe("saga, for operators,", () => {
     const sound = ["service", "nodes", "shards", "database", "tables", "primary", "sessions", "db clock"];
     expect(sound.map(stateOf)).toEqual(sound.map(() => "ok"));
     // The server of the tests is not ours: it may be off there.
-    const [server] = await rig().database.sql<{ autovacuum: string }[]>`show autovacuum`;
-    expect(stateOf("autovacuum")).toBe(server?.autovacuum === "on" ? "ok" : "bad");
+    const [server] = await rig().database.sql<{ vacuums: boolean; durable: boolean; standbys: number }[]>`
+      select current_setting('autovacuum') = 'on' as vacuums, (select count(*)::int from pg_stat_replication) as standbys,
+        current_setting('fsync') = 'on' and current_setting('full_page_writes') = 'on' as durable`;
+    expect(["autovacuum", "durability", "standby"].map(stateOf)).toEqual([
+      ...[server?.vacuums ? "ok" : "bad", server?.durable ? "ok" : "bad"],
+      server?.standbys ? "ok" : "warning",
+    ]);
     expect(["redis", "rabbitmq"].map(stateOf)).toEqual(["skipped", "skipped"]);
     const password = "s3cret";
     const bad = await saga(["doctor"], {

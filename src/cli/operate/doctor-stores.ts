@@ -53,6 +53,8 @@ async function ofServer(sql: Sql): Promise<readonly Diagnosis[]> {
         autovacuum: string;
         encoding: string;
         standby: boolean;
+        standbys: number;
+        durable: boolean;
         at: string;
         tables: boolean;
       },
@@ -60,6 +62,8 @@ async function ofServer(sql: Sql): Promise<readonly Diagnosis[]> {
   >`
     select current_setting('server_version') as version, current_setting('server_version_num') as number,
       current_setting('autovacuum') as autovacuum, current_setting('server_encoding') as encoding, pg_is_in_recovery() as standby,
+      (select count(*)::int from pg_stat_replication) as standbys,
+      current_setting('fsync') = 'on' and current_setting('full_page_writes') = 'on' as durable,
       (extract(epoch from clock_timestamp()) * 1000)::bigint::text as at, to_regclass('public.runs') is not null as tables`;
   const now = (asked + Date.now()) / 2;
   const skew = Math.abs(now - Number(row.at));
@@ -85,6 +89,19 @@ async function ofServer(sql: Sql): Promise<readonly Diagnosis[]> {
       !row.standby,
       "takes writes",
       "it is a standby, which takes no writes: name the primary in DATABASE_URL",
+    ),
+    diagnosis(
+      "durability",
+      row.durable,
+      "a commit survives a crash of the server",
+      "fsync or full_page_writes is off: a crash of the server loses commits, or the database. Switch both on",
+    ),
+    diagnosis(
+      "standby",
+      row.standbys > 0,
+      `${row.standbys} connected`,
+      "none connected: a server that is lost takes its runs with it. A service of the provider may have one that is not seen here",
+      "warning",
     ),
     diagnosis("encoding", row.encoding === "UTF8", "UTF-8", `${row.encoding}: the service needs UTF-8`),
     diagnosis("autovacuum", row.autovacuum === "on", "on", "off: dead rows stay, and the tables grow. Switch it on"),
