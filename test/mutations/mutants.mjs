@@ -999,8 +999,8 @@ export const MUTANTS = [
   {
     name: "the SDK waits on a connection that is never answered",
     file: "src/sdk/worker/connection.ts",
-    find: "this.client = openClient(this.target, this.timing);",
-    replace: "this.client ??= openClient(this.target, this.timing);",
+    find: "this.client = openClient(address, this.place.tls, this.timing);",
+    replace: "this.client ??= openClient(address, this.place.tls, this.timing);",
     test: "test/sdk/worker.test.ts",
     red: "a connection that is accepted and never answered is given up for another one, and closed",
     waits: true,

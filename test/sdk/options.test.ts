@@ -108,7 +108,9 @@ describe("the options of a worker", () => {
   });
 
   it.each([
-    [{ grpc: undefined }, 'grpc must be "host:port", such as "127.0.0.1:9090", and it is missing'],
+    [{ grpc: undefined }, 'grpc must be one or several "host:port", such as "127.0.0.1:9090", and it is missing'],
+    [{ grpc: [] }, 'such as "127.0.0.1:9090", and it is []'],
+    [{ grpc: ["127.0.0.1:9090", ""] }, 'such as "127.0.0.1:9090", and it is ["127.0.0.1:9090",""]'],
     [{ grpc: "http://127.0.0.1:9090" }, 'such as "127.0.0.1:9090", and it is "http://127.0.0.1:9090"'],
   ])("name no address of gRPC: %o", (more, message) => {
     expect(() => createWorker({ ...called, ...more } as never)).toThrow(message);

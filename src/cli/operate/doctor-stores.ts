@@ -43,23 +43,23 @@ export async function ofDatabase(): Promise<readonly Diagnosis[]> {
   }
 }
 
+interface Server {
+  readonly version: string;
+  readonly number: string;
+  readonly autovacuum: string;
+  readonly encoding: string;
+  readonly standby: boolean;
+  /** Those that are connected to it. */
+  readonly standbys: number;
+  readonly durable: boolean;
+  /** Epoch milliseconds. */
+  readonly at: string;
+  readonly tables: boolean;
+}
+
 async function ofServer(sql: Sql): Promise<readonly Diagnosis[]> {
   const asked = Date.now();
-  const [row] = await sql<
-    [
-      {
-        version: string;
-        number: string;
-        autovacuum: string;
-        encoding: string;
-        standby: boolean;
-        standbys: number;
-        durable: boolean;
-        at: string;
-        tables: boolean;
-      },
-    ]
-  >`
+  const [row] = await sql<[Server]>`
     select current_setting('server_version') as version, current_setting('server_version_num') as number,
       current_setting('autovacuum') as autovacuum, current_setting('server_encoding') as encoding, pg_is_in_recovery() as standby,
       (select count(*)::int from pg_stat_replication) as standbys,

@@ -17,6 +17,7 @@ import {
   type WorkerMessage,
   type WorkerServiceClient,
 } from "../protocol/index.js";
+import type { Address } from "./addresses.js";
 import type { Timing } from "./timing.js";
 import { authorities, type TlsOptions } from "./tls.js";
 
@@ -45,20 +46,19 @@ export interface Client extends Pick<WorkerServiceClient, "ExecuteStep"> {
   abandon(): void;
 }
 
-/** Where the service's gRPC is. Without `tls` it is spoken to as it is. */
-export interface Target {
-  /** "host:port". */
-  readonly address: string;
-  readonly tls?: TlsOptions | undefined;
-}
-
-export function openClient({ address, tls }: Target, timing: Pick<Timing, keyof typeof SHORTEST>): Client {
+/** Without `tls` the service is spoken to as it is. */
+export function openClient(
+  { target, authority }: Address,
+  tls: TlsOptions | undefined,
+  timing: Pick<Timing, keyof typeof SHORTEST>,
+): Client {
   // The loader builds the constructors from the file, so TypeScript cannot see them: ProtoGrpcType is generated from
   // the same file.
   loaded ??= loadPackageDefinition(loadSync(protoPath(), PROTO_OPTIONS)) as unknown as ProtoGrpcType;
   const connections = new Connections(tls ? channelOf(tls) : credentials.createInsecure());
-  const client = new loaded.saga.worker.v1.WorkerService(address, connections, {
+  const client = new loaded.saga.worker.v1.WorkerService(target, connections, {
     ...CHANNEL,
+    ...(authority !== undefined && namedBy(authority)),
     "grpc.keepalive_time_ms": Math.max(timing.keepaliveMs, SHORTEST.keepaliveMs),
     "grpc.keepalive_timeout_ms": Math.max(timing.keepaliveTimeoutMs, SHORTEST.keepaliveTimeoutMs),
   });
@@ -69,6 +69,14 @@ export function openClient({ address, tls }: Target, timing: Pick<Timing, keyof 
       client.close();
       connections.destroy();
     },
+  };
+}
+
+/** A channel to an address is spoken to, and verified, by the name that the address was found by. */
+function namedBy(authority: string): ChannelOptions {
+  return {
+    "grpc.default_authority": authority,
+    "grpc.ssl_target_name_override": authority.slice(0, authority.lastIndexOf(":")),
   };
 }
 

@@ -1,14 +1,13 @@
-// The connections of a worker: one per node of the service. All nodes share one address, and a client cannot choose the
-// node that a channel lands on. So the pool opens further channels until it has met all nodes, and drains those that
+// The connections of a worker: one per node of the service. The nodes of a machine share one address, and a client cannot choose the
+// node that a channel lands on. So the pool opens further channels, to each address in turn, until it has met all nodes, and drains those that
 // land on a node it has met.
 import type { HelloAck } from "../protocol/index.js";
-import type { Target } from "./client.js";
-import { Connection, type ConnectionOwner } from "./connection.js";
+import { Connection, type ConnectionOwner, type Place } from "./connection.js";
 import type { Log } from "./log.js";
 import { jitteredBackoff, type Timing } from "./timing.js";
 
 export interface ConnectionPoolOptions {
-  readonly target: Target;
+  readonly place: Place;
   readonly owner: ConnectionOwner;
   readonly timing: Timing;
   readonly log: Log;
@@ -31,8 +30,8 @@ export class ConnectionPool {
 
   open(): void {
     if (this.closed || this.draining) return;
-    const { target, owner, timing, log } = this.options;
-    this.connections.add(new Connection(target, owner, timing, log));
+    const { place, owner, timing, log } = this.options;
+    this.connections.add(new Connection(place, owner, timing, log));
   }
 
   /** Call it with every acknowledgement: it shows which nodes are missing and which connections are redundant. */

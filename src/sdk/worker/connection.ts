@@ -10,10 +10,18 @@ import {
   Outgoing,
   type WorkerMessage,
 } from "../protocol/index.js";
-import { type Client, openClient, type Target, type WorkerCall } from "./client.js";
+import type { Address, Addresses } from "./addresses.js";
+import { type Client, openClient, type WorkerCall } from "./client.js";
 import type { CreditStream } from "./credit.js";
 import { type Log, reasonOf } from "./log.js";
 import { jitteredBackoff, type Timing } from "./timing.js";
+import type { TlsOptions } from "./tls.js";
+
+/** Where the service's gRPC is. */
+export interface Place {
+  readonly addresses: Pick<Addresses, "next">;
+  readonly tls?: TlsOptions | undefined;
+}
 
 export interface ConnectionOwner {
   /** The credential of the next stream; empty if there is none. */
@@ -40,6 +48,8 @@ export class Connection implements CreditStream {
   takesCredit = false;
   /** It has asked the service for no more steps, and stays open until the steps it has are answered. */
   draining = false;
+  /** Where it was connected last, for the log. */
+  private target = "";
   private client: Client | undefined;
   private call: WorkerCall | undefined;
   private outgoing: Outgoing<BatchedWorkerMessage, WorkerMessage> | undefined;
@@ -49,7 +59,7 @@ export class Connection implements CreditStream {
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
-    private readonly target: Target,
+    private readonly place: Place,
     private readonly owner: ConnectionOwner,
     private readonly timing: Timing,
     private readonly log: Log,
@@ -98,10 +108,11 @@ export class Connection implements CreditStream {
   /** With the present credential: that of the last stream may have ended. */
   private open(): void {
     const token = this.owner.token();
-    if (typeof token === "string") return this.openStream(token);
-    token.then(
-      (present) => {
-        if (this.state !== "closed") this.openStream(present);
+    const address = this.place.addresses.next();
+    if (typeof token === "string" && !(address instanceof Promise)) return this.openStream(token, address);
+    Promise.all([token, address]).then(
+      ([present, where]) => {
+        if (this.state !== "closed") this.openStream(present, where);
       },
       (error: unknown) => {
         if (this.state !== "closed")
@@ -110,11 +121,12 @@ export class Connection implements CreditStream {
     );
   }
 
-  private openStream(token: string): void {
+  private openStream(token: string, address: Address): void {
     // Always over a new TCP connection. gRPC waits without a limit for the first frame of a server, so a channel whose connection
     // was accepted and is never answered would keep every further stream waiting.
     this.client?.abandon();
-    this.client = openClient(this.target, this.timing);
+    this.target = address.authority ?? address.target;
+    this.client = openClient(address, this.place.tls, this.timing);
     const call = this.client.ExecuteStep();
     this.call = call;
     this.outgoing = this.outgoingOn(call);
@@ -184,7 +196,7 @@ export class Connection implements CreditStream {
   }
 
   private openAgain(reason: string, isNews: boolean): void {
-    if (isNews) this.log.warn({ target: this.target.address, reason }, "stream to the service lost, reconnecting");
+    if (isNews) this.log.warn({ target: this.target, reason }, "stream to the service lost, reconnecting");
     this.timer = setTimeout(() => this.open(), jitteredBackoff(this.timing, this.failures++));
   }
 }

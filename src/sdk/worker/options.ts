@@ -19,9 +19,11 @@ export function checkWorker(options: WorkerBasics, known: object): void {
 }
 
 /** An address of gRPC has no scheme of HTTP; others, such as `dns:`, are the library's. Throws TypeError. */
-export function checkGrpc(address: string | undefined): void {
-  if (typeof address !== "string" || address === "" || /^https?:/i.test(address))
-    throw notAn("grpc", '"host:port", such as "127.0.0.1:9090"', address);
+export function checkGrpc(given: string | readonly string[] | undefined): void {
+  const addresses: readonly unknown[] = Array.isArray(given) ? given : [given];
+  const isAddress = (one: unknown) => typeof one === "string" && one !== "" && !/^https?:/i.test(one);
+  if (addresses.length === 0 || !addresses.every(isAddress))
+    throw notAn("grpc", 'one or several "host:port", such as "127.0.0.1:9090"', given);
 }
 
 function notAn(member: string, expected: string, given: unknown): TypeError {

@@ -1,9 +1,11 @@
 // A worker: registers its actions, keeps a connection to every node of the service, executes the steps it gets and
 // resends each answer until it is recorded. It installs no signal handlers (runWorker does) and reads no environment.
+
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { ExecuteStep, Hello, HelloAck } from "../protocol/index.js";
 import { Alarm } from "../timer.js";
+import { Addresses } from "./addresses.js";
 import { Answers, type PendingAnswer as Pending } from "./answers.js";
 import type { Connection, ConnectionOwner } from "./connection.js";
 import { ConnectionPool } from "./connection-pool.js";
@@ -22,8 +24,8 @@ export interface WorkerOptions {
   readonly service: string;
   /** Your version of the service, shown in the registry. No effect on which steps the worker gets. */
   readonly serviceVersion?: string;
-  /** "host:port" of the orchestrator's gRPC. */
-  readonly grpc: string;
+  /** "host:port" of the orchestrator's gRPC, or several. A name may stand for several addresses. The worker meets the nodes of all. */
+  readonly grpc: string | readonly string[];
   /** "http://host:port" of the orchestrator's API; "https:" where it has TLS. */
   readonly api: string;
   /** Steps executed at once, whatever number of nodes the orchestrator has. Default 16. */
@@ -138,7 +140,7 @@ class StreamWorker extends HandlingWorker implements Worker, ConnectionOwner {
       heartbeat: (dispatchId, via) => this.pool.liveOr(via)?.send({ heartbeat: { dispatch_id: dispatchId } }),
     });
     this.pool = new ConnectionPool({
-      target: { address: options.grpc, tls },
+      place: { addresses: new Addresses(options.grpc), tls },
       owner: this,
       timing: this.timing,
       log: this.log,
