@@ -122,20 +122,37 @@ export function decodeRun(stored: StoredRun, { reads, decode } = RECORD_FORMATS)
 
 /** The context of a new run. A child starts with its parent's variables, whose size is known. */
 export function newRun(run: RunIdentity, variables: JsonObject, variablesSize = sizeOf(variables)): RunContext {
+  // All members are there from the beginning: on Node 20 each one that a patch adds to a copy costs 2 µs.
   return {
     run,
     state: "pending",
     variables,
     variablesSize,
+    step: undefined,
     entries: 0,
+    entry: undefined,
+    wait: undefined,
     frames: [],
     groups: {},
+    items: undefined,
+    call: undefined,
     attempts: {},
     unconsumedSignals: 0,
     owed: 0,
     unprotected: {},
+    looking: undefined,
+    unwinding: undefined,
+    caught: undefined,
+    ending: undefined,
+    finishing: undefined,
+    undoing: undefined,
     requiresManualReview: false,
     quarantined: false,
+    proof: undefined,
+    held: undefined,
+    slot: undefined,
+    resumptions: undefined,
+    output: undefined,
   };
 }
 

@@ -11,21 +11,20 @@ export const noToken: CallbackToken = () => "";
 
 /** The message over gRPC. `remainingMs`: the time that is left to the deadline. */
 export function executeStep(dispatch: Dispatch, remainingMs: number, tokenOf: CallbackToken): ExecuteStep {
-  const { timeout_ms, heartbeat_timeout_ms, ...message } = stepMessage(dispatch, remainingMs, tokenOf);
-  return {
-    ...message,
-    timeout_ms: Math.min(timeout_ms, MAX_UINT32),
-    heartbeat_timeout_ms: Math.min(heartbeat_timeout_ms, MAX_UINT32),
-    inputs_json: Buffer.from(JSON.stringify(dispatch.call.inputs)),
-  };
+  const inputs = Buffer.from(JSON.stringify(dispatch.call.inputs));
+  return stepMessage(dispatch, remainingMs, tokenOf, { inputs, longest: MAX_UINT32 });
 }
 
-/** `remainingMs` is the only member that differs when a dispatch is sent again. Times are whole, and may be longer than protobuf can say. */
+/**
+ * `remainingMs` is the only member that differs when a dispatch is sent again. Times are whole. `longest`: what the form can say of a time. One literal,
+ * without a spread, because every remote step pays for it.
+ */
 function stepMessage(
   dispatch: Dispatch,
   remainingMs: number,
   tokenOf: CallbackToken,
-): Omit<ExecuteStep, "inputs_json"> {
+  { inputs, longest }: { readonly inputs: Buffer; readonly longest: number },
+): ExecuteStep {
   const { call } = dispatch;
   return {
     dispatch_id: dispatch.dispatchId,
@@ -41,12 +40,15 @@ function stepMessage(
     phase: call.phase === "compensation" ? "COMPENSATION" : "FORWARD",
     tenant_id: dispatch.tenantId ?? "",
     traceparent: dispatch.traceparent ?? "",
-    timeout_ms: Math.max(Math.ceil(remainingMs), 1),
-    heartbeat_timeout_ms: call.heartbeatTimeoutMs ?? 0,
+    timeout_ms: Math.min(Math.max(Math.ceil(remainingMs), 1), longest),
+    heartbeat_timeout_ms: Math.min(call.heartbeatTimeoutMs ?? 0, longest),
     forward_idempotency_key: call.forwardIdempotencyKey ?? "",
     callback_token: tokenOf(dispatch),
+    inputs_json: inputs,
   };
 }
+
+const IN_JSON = { inputs: Buffer.alloc(0), longest: Number.POSITIVE_INFINITY };
 
 /** Where a worker reports to, and with what. */
 export interface CallbackOptions {
@@ -55,10 +57,14 @@ export interface CallbackOptions {
   readonly tokenOf: CallbackToken;
 }
 
+/** Members that JSON has in another form, or only with a value. */
+const IN_OTHER_FORM: ReadonlySet<string> = new Set(["inputs_json", "heartbeat_timeout_ms"]);
+
 /** The message as JSON. Members without a value are left out. */
 export function stepJson(dispatch: Dispatch, remainingMs: number, { publicUrl, tokenOf }: CallbackOptions): string {
-  const { heartbeat_timeout_ms: heartbeat, ...message } = stepMessage(dispatch, remainingMs, tokenOf);
-  const present = Object.entries(message).filter(([, value]) => value !== "");
+  const message = stepMessage(dispatch, remainingMs, tokenOf, IN_JSON);
+  const present = Object.entries(message).filter(([name, value]) => value !== "" && !IN_OTHER_FORM.has(name));
+  const heartbeat = message.heartbeat_timeout_ms;
   return JSON.stringify({
     ...Object.fromEntries(present),
     ...(heartbeat > 0 && { heartbeat_timeout_ms: heartbeat }),

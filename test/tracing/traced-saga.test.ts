@@ -84,7 +84,9 @@ describe("a saga over two nodes and a worker", () => {
       const [row] = await database.sql`select state from runs where id = ${runId} and current_step = 'go'`;
       return row?.state === "paused";
     });
-    // The other node goes on with it.
+    // All that the first node has to tell is told. The other one goes on with the run.
+    await one("saga.resume");
+    await one("saga.run", ({ attributes }) => attributes["saga.run.parent_id"] === runId);
     const first = livingNodes(service).find(({ nodeId }) => nodeId === resource["service.instance.id"]);
     if (!first) throw new Error("the node that made the first spans is not known");
     process.kill(first.pid, "SIGKILL");
