@@ -62,7 +62,7 @@ export interface RunContext {
   readonly held?: Hold;
   /** The slot of its workflow's `concurrency` that the run waits for or holds, until it ends. */
   readonly slot?: Slot;
-  /** How often it has gone on after a wait for anything but a worker. Absent: never. Each time it begins a trace of its own. */
+  /** How often it has gone on after a long wait (isLongWait). Absent: never. Each time a new trace begins. */
   readonly resumptions?: number;
   readonly output?: Json;
 }

@@ -20,7 +20,7 @@ import { atFileEnd } from "../harness/file-end.js";
 
 type Env = Readonly<Record<string, string>>;
 
-/** `node` of the official images. A test that is not root runs as whoever runs it. */
+/** The user `node` of the official images. Without root rights the tests cannot change the user, and keep their own. */
 const NODE_USER = 1_000;
 const isRoot = process.getuid?.() === 0;
 const AS_USER = isRoot ? { uid: NODE_USER, gid: NODE_USER } : {};

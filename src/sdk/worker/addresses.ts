@@ -7,7 +7,7 @@ import { isIP } from "node:net";
 export interface Address {
   /** As gRPC takes it. Of several addresses it tries one after the other. */
   readonly target: string;
-  /** "host:port" as it was given, where the target is made of what that stands for: a certificate has this name. */
+  /** The given "host:port", if the target is a list of the addresses of its host. The certificate of the service has this name. */
   readonly authority?: string;
 }
 
