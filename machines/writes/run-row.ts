@@ -89,7 +89,7 @@ export interface GivenAtStart {
 
 /** `madeBy`: the run that creates it. */
 export function newRunRow(context: RunContext, mark: StartMark, madeBy?: RunId): Row<"new_run"> {
-  const { requestHash, idempotencyKey, labels, given, fence } = mark;
+  const { requestHash, idempotencyKey, fence } = mark;
   const { run, state } = context;
   const { scope, key } = idempotencyKey === undefined ? NO_KEY : startKey(run, idempotencyKey);
   return {
@@ -123,7 +123,7 @@ export function newRunRow(context: RunContext, mark: StartMark, madeBy?: RunId):
     items: undefined,
     output: undefined,
     inputs: run.family ? undefined : run.inputs,
-    identity: { ...storedIdentity(run), idempotencyKey, labels, given },
+    identity: storedIdentity(run, mark),
     request_hash: requestHash,
     scope,
     key,
@@ -141,33 +141,50 @@ export function startKey(
   return { scope: `${tenantId ?? ""}/${workflowId}`, key };
 }
 
-/** The members of RunIdentity in `run_starts.identity`; the others are columns of `runs`. */
-export type StoredIdentity = Pick<RunIdentity, (typeof STORED)[number]> & {
-  readonly idempotencyKey?: string;
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly given?: GivenAtStart;
-};
+/** `run_starts.identity`: the members of RunIdentity that are no columns of `runs`, and what the start gave. */
+export type StoredIdentity = Pick<
+  RunIdentity,
+  | "entrypoint"
+  | "features"
+  | "dryRun"
+  | "delayedUntil"
+  | "expiresAt"
+  | "depth"
+  | "family"
+  | "startStep"
+  | "locals"
+  | "keepsUndo"
+  | "startup"
+  | "startupFrom"
+  | "rerunOf"
+  | "traceparent"
+  | "linkedTrace"
+> &
+  Pick<StartMark, "idempotencyKey" | "labels" | "given">;
 
-const STORED = [
-  "entrypoint",
-  "features",
-  "dryRun",
-  "delayedUntil",
-  "expiresAt",
-  "depth",
-  "family",
-  "startStep",
-  "locals",
-  "keepsUndo",
-  "startup",
-  "startupFrom",
-  "rerunOf",
-  "traceparent",
-  "linkedTrace",
-] as const satisfies readonly (keyof RunIdentity)[];
-
-function storedIdentity(run: RunIdentity): StoredIdentity {
-  return Object.fromEntries(STORED.map((name) => [name, run[name]])) as unknown as StoredIdentity;
+function storedIdentity(run: RunIdentity, { idempotencyKey, labels, given }: StartMark): StoredIdentity {
+  // The type asks for every member. One without a value is not stored.
+  const stored: { readonly [Member in keyof Required<StoredIdentity>]: StoredIdentity[Member] | undefined } = {
+    entrypoint: run.entrypoint,
+    features: run.features,
+    dryRun: run.dryRun,
+    delayedUntil: run.delayedUntil,
+    expiresAt: run.expiresAt,
+    depth: run.depth,
+    family: run.family,
+    startStep: run.startStep,
+    locals: run.locals,
+    keepsUndo: run.keepsUndo,
+    startup: run.startup,
+    startupFrom: run.startupFrom,
+    rerunOf: run.rerunOf,
+    traceparent: run.traceparent,
+    linkedTrace: run.linkedTrace,
+    idempotencyKey,
+    labels,
+    given,
+  };
+  return stored as StoredIdentity;
 }
 
 /** A run as a store reads it: the columns of its row, of its start, and its variables. A column without a value is null. */

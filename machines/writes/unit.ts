@@ -155,7 +155,7 @@ export class Unit {
       variable: together(changedVariables(context, this.variables), owed.variable),
       wake: together(wake, owed.wake),
       wake_gone,
-      command: this.answers.map((command) => ({ run_id: runId, ...command, at: now })),
+      command: this.answers.map((command) => ({ run_id: runId, at: now, ...command })),
       inbox_gone: this.inboxGone.map((id) => ({ run_id: runId, id })),
     };
     // Not a spread: on Node 20 each member that is added to one costs 2 µs.

@@ -29,6 +29,8 @@ declare module "fastify" {
     "x-saga-role"?: Need;
   }
   interface FastifyRequest {
+    /** What its route needs. Undefined: no route was found, or it says none; with access off it is not looked for. */
+    need: Need | undefined;
     /** Who asks. Every request to a route that is not public has one. */
     principal: Principal;
     /** Notes in the security log what was done, and by whom. With access off nothing is noted. `principal`: where the route is public. */
@@ -83,13 +85,21 @@ export function identify(request: FastifyRequest, access: Identification): Princ
 
 /** Before a route is looked for. */
 export function authenticate(app: FastifyInstance, access: AccessOptions): void {
+  app.decorateRequest("need", undefined);
   app.decorateRequest("principal", null as never);
   app.decorateRequest("callback", undefined);
   app.decorateRequest("did", function (this: FastifyRequest, what, facts, principal = this.principal) {
     if (access.verifier) access.security.did(what, principal, { ...facts, ...whereOf(this, access) });
   });
   app.addHook("onRequest", (request, reply, done) => {
-    if (needOf(request) === "public" && access.verifier) return done();
+    if (!access.verifier) {
+      request.principal = ANYONE;
+      return done();
+    }
+    // Asked once: Fastify makes an object of the route's options each time.
+    const need = needOf(request);
+    request.need = need;
+    if (need === "public") return done();
     const refuse = (error: unknown) => refuseCredential(error, request, reply);
     const admit = (principal: Principal) => {
       request.principal = principal;
@@ -97,8 +107,7 @@ export function authenticate(app: FastifyInstance, access: AccessOptions): void 
       refuse(forbidden(NO_TENANT));
     };
     try {
-      const isReport = access.verifier !== undefined && needOf(request) === "callback";
-      request.callback = isReport ? callbackOf(request, access.callbacks) : undefined;
+      request.callback = need === "callback" ? callbackOf(request, access.callbacks) : undefined;
       if (request.callback) {
         request.principal = REPORTER;
         return done();
@@ -116,7 +125,7 @@ export function authenticate(app: FastifyInstance, access: AccessOptions): void 
 export function authorize(app: FastifyInstance, { verifier, rate }: AccessOptions): void {
   if (!verifier) return;
   app.addHook("onRequest", (request, _reply, done) => {
-    const need = needOf(request);
+    const { need } = request;
     if (need === "public") return done();
     if (need === undefined) throw forbidden("this operation is open to no one");
     if (!meets(request.principal.roles, need)) throw forbidden(`the role ${sufficientRole(need)} may do this`);

@@ -44,7 +44,7 @@ export function answerId(report: StepResult | StepFailure): string {
 function resultCommand(report: StepResult & Report, worker: Reporting, outputBytes: number): Result | Failure {
   const about = identity(report, worker);
   const parsed = parsedResult(report.result_json, outputBytes);
-  if ("result" in parsed) return { type: "result", ...about, result: parsed.result };
+  if ("result" in parsed) return { type: "result", result: parsed.result, ...about };
   return { type: "failure", ...about, ...parsed, retryable: false, outcomeUnknown: true };
 }
 

@@ -58,7 +58,7 @@ export class Recorder {
         answerCommand(report, stream.reporting, this.limits.outputBytes),
       );
       const { id, at: arrivedAt } = arrival;
-      const answer = await this.host.command(runId, { ...command, arrivedAt }, { id, reach: stream.reach });
+      const answer = await this.host.command(runId, { arrivedAt, ...command }, { id, reach: stream.reach });
       if (answer.type === "report" && answer.reason !== undefined) this.refuse(stream, dispatchId, answer.reason);
       else if (answer.type === "report") this.acknowledge(stream, dispatchId, answer.stale);
       else this.keep(runId, dispatchId, arrival, { reason: answer.type === "refused" ? answer.reason : answer.type });
