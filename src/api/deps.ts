@@ -29,6 +29,7 @@ import type { EventAnnouncer } from "../events/announcer.js";
 import type { Feed } from "../feed/index.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
+import type { MetricsPage, PageFormat } from "../metrics/page.js";
 import type { BulkJobs, Migrations, Reruns } from "../operate/index.js";
 import type { RunStarter, Runs } from "../run/ports.js";
 import type { ReadPool } from "../store/lists/read-pool.js";
@@ -142,7 +143,7 @@ export interface ApiDeps {
   /** Shares the event loop between requests and runs. */
   readonly scheduler: FairScheduler;
   /** The content of `/metrics`; default: the metrics of this process. */
-  readonly scrape?: () => Promise<{ readonly contentType: string; readonly text: string }>;
+  readonly scrape?: (format: PageFormat) => Promise<MetricsPage>;
   readonly log: Logger;
   /** Database time, epoch milliseconds. */
   now(): number;

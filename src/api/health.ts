@@ -1,6 +1,7 @@
 // Probes and the page of metrics, never authenticated. Liveness depends on nothing outside the process; readiness says whether this node should get
 // requests.
 import { overloaded } from "../errors.js";
+import { formatFor, type PageFormat, pageIn } from "../metrics/page.js";
 import type { ApiDeps } from "./deps.js";
 import { object, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
@@ -57,17 +58,19 @@ async function storeFault({ upkeep }: ApiDeps): Promise<string | undefined> {
 
 /** The Prometheus page. The metrics are those of src/metrics; the composition root adds up the processes. */
 export function metricsRoutes(app: Api, { metrics, scrape }: ApiDeps): void {
-  const own = async () => ({ contentType: metrics.registry.contentType, text: await metrics.registry.metrics() });
-  const content = { "text/plain": { schema: { type: "string" } } };
-  const response = responses({ 200: { description: "Prometheus text format.", content } }, 400);
+  const own = async (format: PageFormat) => pageIn(format, await metrics.registry.getMetricsAsJSON());
+  const text = { schema: { type: "string" } } as const;
+  const content = { "text/plain": text, "application/openmetrics-text": text };
+  const description = "Prometheus text format, or OpenMetrics where `Accept` names it.";
+  const response = responses({ 200: { description, content } }, 400);
   const schema = {
     tags: ["probes"],
     "x-saga-role": "scrape" as const,
     summary: "Get the metrics of the service",
     response,
   };
-  app.get("/metrics", { schema }, async (_request, reply) => {
-    const { contentType, text } = await (scrape ?? own)();
-    return reply.header("content-type", contentType).serializer(String).send(text);
+  app.get("/metrics", { schema }, async ({ headers }, reply) => {
+    const { contentType, text } = await (scrape ?? own)(formatFor(headers.accept));
+    return reply.headers({ "content-type": contentType, vary: "accept" }).serializer(String).send(text);
   });
 }

@@ -247,7 +247,7 @@ export class Core {
       const tenant = tenantsApart ? change?.after.run.tenantId : undefined;
       workflowMetrics.onCommit(runId, events, tenant);
       if (!change) return;
-      countRun(metrics, events, change, tenant);
+      countRun(metrics, events, change, { tenant, traces: tracing?.contexts });
       tracing?.onCommit(events, change);
     };
   }

@@ -3,6 +3,7 @@
 import cluster, { type Worker } from "node:cluster";
 import { loadConfig } from "../config/index.js";
 import { createLogger, type Logger } from "../log.js";
+import type { PageFormat } from "../metrics/page.js";
 import { LastWords } from "../trial/last-words.js";
 import { isMessage, LAST_WORDS, type ToNode, type ToPrimary } from "./messages.js";
 import { MetricsAsker } from "./metrics-page.js";
@@ -22,7 +23,8 @@ export async function runForkedNode(): Promise<void> {
   const log = createLogger(config);
   const asker = new MetricsAsker((message) => send(worker, message));
   const databaseUrl = config.databaseUrl ?? "";
-  const starting = startNode({ config, databaseUrl, log, scrape: () => asker.page(), lastWords: givenLastWords() });
+  const scrape = (format: PageFormat) => asker.page(format);
+  const starting = startNode({ config, databaseUrl, log, scrape, lastWords: givenLastWords() });
   stopOnRequest(worker, starting, log);
   const node = await starting;
   process.on("message", (message) => {

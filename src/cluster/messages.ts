@@ -1,22 +1,17 @@
 // The messages between the primary and its nodes over the channel of node:cluster. They carry no run data and no secrets, and
 // every wait for an answer has a deadline. The bus uses the same channel; its frames have no `type`.
 // During a rolling restart the primary is older than its nodes: members may be added, never changed.
-import type { MetricObjectWithValues, MetricValue } from "prom-client";
+import type { Families, MetricsPage, PageFormat } from "../metrics/page.js";
 
-export type NodeMetrics = readonly MetricObjectWithValues<MetricValue<string>>[];
-
-export interface MetricsPage {
-  readonly contentType: string;
-  readonly text: string;
-}
+export type NodeMetrics = Families;
 
 export type ToPrimary =
   /** Sent once: the node serves on these ports. */
   | { readonly type: "ready"; readonly nodeId: string; readonly http: number; readonly grpc: number }
   /** Every second: the event loop of the node turns. */
   | { readonly type: "pulse" }
-  /** A client asked this node for the metrics of all nodes. */
-  | { readonly type: "page.ask"; readonly id: number }
+  /** A client asked this node for the metrics of all nodes, as text if no format is said. */
+  | { readonly type: "page.ask"; readonly id: number; readonly format?: PageFormat }
   | { readonly type: "metrics"; readonly id: number; readonly metrics: NodeMetrics };
 
 export type ToNode =

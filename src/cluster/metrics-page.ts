@@ -1,8 +1,9 @@
 // The metrics of all nodes on one page: a node asks the primary, the primary asks every node, and the sums come back. The
 // metrics, and how each is summed (`aggregator`), are defined in src/metrics/index.ts.
-import { AggregatorRegistry, type MetricValue, type Registry } from "prom-client";
+import { AggregatorRegistry } from "prom-client";
 import { overloaded } from "../errors.js";
-import type { MetricsPage, NodeMetrics, ToPrimary } from "./messages.js";
+import { type MetricsPage, type PageFormat, pageIn, type Sample, withExemplars } from "../metrics/page.js";
+import type { NodeMetrics, ToPrimary } from "./messages.js";
 import { withoutClashes } from "./metric-clashes.js";
 import type { NodeProcess } from "./node-process.js";
 
@@ -14,7 +15,7 @@ const PAGE_MS = 3_000;
 /** The primary's half: gathers and sums. */
 export class MetricsGatherer {
   private lastId = 0;
-  private current: Promise<MetricsPage> | undefined;
+  private current: Promise<readonly NodeMetrics[]> | undefined;
   private round: Round | undefined;
   /** A sum that falls looks like a restart, so a late node counts with its last report. */
   private readonly lastReport = new WeakMap<NodeProcess, NodeMetrics>();
@@ -22,11 +23,11 @@ export class MetricsGatherer {
   constructor(private readonly serving: () => readonly NodeProcess[]) {}
 
   /** Concurrent requests share one round. */
-  page(): Promise<MetricsPage> {
+  async page(format: PageFormat = "text"): Promise<MetricsPage> {
     this.current ??= this.gather().finally(() => {
       this.current = undefined;
     });
-    return this.current;
+    return pageOf(await this.current, format);
   }
 
   receive(node: NodeProcess, id: number, metrics: NodeMetrics): void {
@@ -36,7 +37,7 @@ export class MetricsGatherer {
     if (this.round.awaited.size === 0) this.round.close();
   }
 
-  private async gather(): Promise<MetricsPage> {
+  private async gather(): Promise<readonly NodeMetrics[]> {
     const nodes = this.serving();
     const id = ++this.lastId;
     await new Promise<void>((resolve) => {
@@ -48,18 +49,16 @@ export class MetricsGatherer {
       this.round = { id, awaited: new Set(nodes), close };
       for (const node of nodes) node.send({ type: "metrics.ask", id });
     });
-    const reports = nodes.flatMap((node) => [this.lastReport.get(node) ?? []]);
-    const registry = summed(reports);
-    return { contentType: registry.contentType, text: await registry.metrics() };
+    return nodes.flatMap((node) => [this.lastReport.get(node) ?? []]);
   }
 }
 
 /** One page of what the nodes report. */
-export const pageOf = (reports: readonly NodeMetrics[]): Promise<string> => summed(reports).metrics();
-
-function summed(reports: readonly NodeMetrics[]): Registry {
+export async function pageOf(reports: readonly NodeMetrics[], format: PageFormat = "text"): Promise<MetricsPage> {
+  const counted = latestOnly(withoutClashes(reports));
   // The library's types do not cover metrics that come from another process.
-  return AggregatorRegistry.aggregate(latestOnly(withoutClashes(reports)) as unknown as object[]);
+  const sums = await AggregatorRegistry.aggregate(counted as unknown as object[]).getMetricsAsJSON();
+  return pageIn(format, withExemplars(sums as NodeMetrics, counted));
 }
 
 /**
@@ -87,7 +86,7 @@ export function latestOnly(reports: readonly NodeMetrics[]): NodeMetrics[] {
   );
 }
 
-type Dated = MetricValue<string> & { readonly at?: number };
+type Dated = Sample & { readonly at?: number };
 
 interface Round {
   readonly id: number;
@@ -99,23 +98,22 @@ interface Round {
 export class MetricsAsker {
   private lastId = 0;
   private readonly waiting = new Map<number, (page: MetricsPage | undefined) => void>();
-  private current: Promise<MetricsPage> | undefined;
+  private readonly current = new Map<PageFormat, Promise<MetricsPage>>();
 
   constructor(private readonly send: (message: ToPrimary) => void) {}
 
   /** Throws 503 if the primary does not answer: the page of one node alone would look like a drop of all counters. */
-  page(): Promise<MetricsPage> {
-    this.current ??= this.ask().finally(() => {
-      this.current = undefined;
-    });
-    return this.current;
+  page(format: PageFormat): Promise<MetricsPage> {
+    const asked = this.current.get(format) ?? this.ask(format).finally(() => this.current.delete(format));
+    this.current.set(format, asked);
+    return asked;
   }
 
   receive(id: number, page: MetricsPage | undefined): void {
     this.waiting.get(id)?.(page);
   }
 
-  private async ask(): Promise<MetricsPage> {
+  private async ask(format: PageFormat): Promise<MetricsPage> {
     const id = ++this.lastId;
     const page = await new Promise<MetricsPage | undefined>((resolve) => {
       const deadline = setTimeout(resolve, PAGE_MS, undefined);
@@ -123,7 +121,7 @@ export class MetricsAsker {
         clearTimeout(deadline);
         resolve(answer);
       });
-      this.send({ type: "page.ask", id });
+      this.send({ type: "page.ask", id, format });
     });
     this.waiting.delete(id);
     if (page === undefined) throw overloaded("the metrics of all nodes were not gathered in time");

@@ -3,6 +3,7 @@ import type { ChildProcess } from "node:child_process";
 import cluster, { type Worker } from "node:cluster";
 import { closeSync } from "node:fs";
 import type { Logger } from "../log.js";
+import type { PageFormat } from "../metrics/page.js";
 import { openNamelessFile, readLastWords } from "../trial/last-words.js";
 import { watchHandoffs } from "./handoffs.js";
 import { isMessage, LAST_WORDS, type NodeMetrics, type ToNode, type ToPrimary } from "./messages.js";
@@ -22,7 +23,7 @@ export interface Ready {
 
 export interface NodeProcessHooks {
   /** The node asks for the metrics of all nodes. Answer with a `page` message with this id. */
-  onPageAsk(node: NodeProcess, id: number): void;
+  onPageAsk(node: NodeProcess, id: number, format?: PageFormat): void;
   onMetrics(node: NodeProcess, id: number, metrics: NodeMetrics): void;
   readonly log: Logger;
 }
@@ -94,7 +95,7 @@ export class NodeProcess {
       this.readyAt = performance.now();
       this.details = { nodeId: message.nodeId, http: message.http, grpc: message.grpc };
       onReady();
-    } else if (message.type === "page.ask") this.hooks.onPageAsk(this, message.id);
+    } else if (message.type === "page.ask") this.hooks.onPageAsk(this, message.id, message.format);
     else if (message.type === "metrics") this.hooks.onMetrics(this, message.id, message.metrics);
   }
 

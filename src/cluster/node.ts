@@ -18,6 +18,7 @@ import { packageRoot } from "../config/package.js";
 import { GrpcDoor } from "../dispatch/grpc/door.js";
 import { startGrpcServer } from "../dispatch/grpc/server.js";
 import type { Metrics } from "../metrics/index.js";
+import type { MetricsPage, PageFormat } from "../metrics/page.js";
 import { Migrations } from "../operate/index.js";
 import { recordDeath } from "../store/engine/suspects.js";
 import { migrateDatabase } from "../store/migrate/migrate.js";
@@ -52,7 +53,7 @@ export interface NodeOptions extends CoreOptions {
   /** What the process before this one was deciding on when it died: all nodes suspect it. */
   readonly diedOf?: string;
   /** The page of `/metrics`, where it shows more than this node. */
-  readonly scrape?: () => Promise<{ readonly contentType: string; readonly text: string }>;
+  readonly scrape?: (format: PageFormat) => Promise<MetricsPage>;
 }
 
 export async function startNode(options: NodeOptions): Promise<NodeHandle> {

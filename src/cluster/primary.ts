@@ -5,6 +5,7 @@ import { createProcessChannel } from "../bus/channel.js";
 import { IpcRelay } from "../bus/ipc-relay.js";
 import { CertificateError, type Config, readCertificate, readClientAuthority, readClients } from "../config/index.js";
 import type { Logger } from "../log.js";
+import type { PageFormat } from "../metrics/page.js";
 import { type Database, openDatabase } from "../store/engine/connection.js";
 import { removeNode } from "../store/engine/nodes.js";
 import { recordDeath } from "../store/engine/suspects.js";
@@ -68,16 +69,16 @@ export class Primary {
     const node = new NodeProcess(this.environment, {
       log: this.options.log,
       onMetrics: (from, id, metrics) => this.gatherer.receive(from, id, metrics),
-      onPageAsk: (from, id) => void this.sendPage(from, id),
+      onPageAsk: (from, id, format) => void this.sendPage(from, id, format),
     });
     const detach = this.relay?.attach(createProcessChannel(node.process));
     if (detach) void node.ended.then(detach);
     return node;
   }
 
-  private async sendPage(node: NodeProcess, id: number): Promise<void> {
+  private async sendPage(node: NodeProcess, id: number, format?: PageFormat): Promise<void> {
     try {
-      node.send({ type: "page", id, page: await this.gatherer.page() });
+      node.send({ type: "page", id, page: await this.gatherer.page(format) });
     } catch (error) {
       this.options.log.warn({ err: error }, "gathering metrics of the nodes failed");
       node.send({ type: "page", id });

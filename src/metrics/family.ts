@@ -2,6 +2,7 @@
 // joining its labels each time, which costs half a microsecond; these are looked up by one string.
 import type { Counter, Metric, Registry } from "prom-client";
 import { Shares } from "../work/shares.js";
+import type { Exemplar } from "./page.js";
 
 export type Kind = "counter" | "gauge" | "histogram";
 export type Labels = Readonly<Record<string, string>>;
@@ -13,6 +14,8 @@ interface Series {
   count: number;
   /** The values between each bound and the one before it. */
   readonly buckets: number[];
+  /** The latest of each bucket, the last one without a bound. Absent: nothing measured was traced. */
+  exemplars?: (Exemplar | undefined)[];
 }
 
 /** One value of a family, as the registry prints it. `at` lets the primary add up several nodes. */
@@ -21,6 +24,7 @@ interface Sample {
   readonly labels: Readonly<Record<string, string | number>>;
   readonly metricName?: string;
   readonly at?: number;
+  readonly exemplar?: Exemplar | undefined;
 }
 
 export interface FamilyOptions {
@@ -67,8 +71,8 @@ export class Family {
     return series;
   }
 
-  /** `at`: epoch milliseconds; of two values of a gauge the later one counts. */
-  add(series: Series, value: number, at = 0): void {
+  /** `at`: epoch milliseconds; of two values of a gauge the later one counts. `exemplar`: of a value of a histogram. */
+  add(series: Series, value: number, at = 0, exemplar?: Exemplar): void {
     this.measured++;
     if (this.kind === "gauge") {
       if (at < series.at) return;
@@ -78,6 +82,9 @@ export class Family {
     series.count++;
     const bucket = this.bounds.findIndex((bound) => value <= bound);
     if (bucket >= 0) series.buckets[bucket] = (series.buckets[bucket] ?? 0) + 1;
+    if (exemplar === undefined) return;
+    series.exemplars ??= [];
+    series.exemplars[bucket < 0 ? this.bounds.length : bucket] = exemplar;
   }
 
   async get(): Promise<object> {
@@ -92,7 +99,7 @@ export class Family {
     this.series.clear();
   }
 
-  private samples({ labels, value, at, count, buckets }: Series): Sample[] {
+  private samples({ labels, value, at, count, buckets, exemplars }: Series): Sample[] {
     if (this.kind === "gauge") return [{ labels, value, at }];
     if (this.kind === "counter") return [{ labels, value }];
     const metricName = `${this.name}_bucket`;
@@ -100,9 +107,9 @@ export class Family {
     return [
       ...this.bounds.map((le, index) => {
         below += buckets[index] ?? 0;
-        return { metricName, labels: { ...labels, le }, value: below };
+        return { metricName, labels: { ...labels, le }, value: below, exemplar: exemplars?.[index] };
       }),
-      { metricName, labels: { ...labels, le: "+Inf" }, value: count },
+      { metricName, labels: { ...labels, le: "+Inf" }, value: count, exemplar: exemplars?.[this.bounds.length] },
       { metricName: `${this.name}_sum`, labels, value },
       { metricName: `${this.name}_count`, labels, value: count },
     ];
@@ -137,9 +144,9 @@ export class BoundedFamily<Label extends string = string> {
   }
 
   /** `values`: of its labels, in their order. `tenant`: with which it shares the places. A place is never given back: a series stays as long as the process. */
-  add(values: readonly string[], value: number, tenant?: string): void {
+  add(values: readonly string[], value: number, tenant?: string, exemplar?: Exemplar): void {
     const key = values.join("\0");
-    this.family.add(this.family.find(key) ?? this.open(key, values, tenant), value);
+    this.family.add(this.family.find(key) ?? this.open(key, values, tenant), value, 0, exemplar);
   }
 
   private open(key: string, values: readonly string[], tenant: string | undefined): Series {

@@ -1,8 +1,18 @@
 // What people tune by: ends of runs by workflow, attempts and waits for a worker by action, undos that failed. Counted from what a commit
 // changed in its run, once, by the node that committed. This is not a ledger: a commit whose outcome stayed unknown is not counted
 // here, although its audit rows exist.
-import { type AuditEvent, ENGINE_ERRORS, isTerminal, type JsonObject, type RunContext } from "../../machines/index.js";
+import {
+  type AuditEvent,
+  type DispatchId,
+  ENGINE_ERRORS,
+  isTerminal,
+  type JsonObject,
+  type RunContext,
+  type RunIdentity,
+  type TraceContext,
+} from "../../machines/index.js";
 import type { Metrics } from "./index.js";
+import type { Exemplar } from "./page.js";
 
 type Counted = Pick<
   Metrics,
@@ -15,14 +25,32 @@ interface Change {
 }
 type Call = NonNullable<RunContext["call"]>;
 
-/** Dry runs are not counted. `tenant`: with which the run shares what is bounded. */
-export function countRun(metrics: Counted, events: readonly Event[], change: Change, tenant: string | undefined): void {
+/** Whose measurements these are. */
+export interface Measured {
+  /** With which the run shares what is bounded. */
+  readonly tenant: string | undefined;
+  /** Absent: there are no traces. */
+  readonly traces?: Traces | undefined;
+}
+
+interface Traces {
+  contextOf(run: RunIdentity): TraceContext;
+  attemptOf(context: RunContext, dispatchId: DispatchId): TraceContext;
+}
+
+/** Dry runs are not counted. */
+export function countRun(metrics: Counted, events: readonly Event[], change: Change, of: Measured): void {
   const { before, after } = change;
   if (after.run.dryRun) return;
-  countAttempt(metrics, events, change, tenant);
-  countWait(metrics, change, tenant);
-  if (after.owed > 0 || before.owed > 0) countUndoFailures(metrics, events, after, tenant);
-  if (isTerminal(after.state) && !isTerminal(before.state)) countEnd(metrics, events, after, tenant);
+  countAttempt(metrics, events, change, of);
+  countWait(metrics, change, of);
+  if (after.owed > 0 || before.owed > 0) countUndoFailures(metrics, events, after, of);
+  if (isTerminal(after.state) && !isTerminal(before.state)) countEnd(metrics, events, after, of);
+}
+
+/** Only of what is traced. `at`: epoch milliseconds. */
+function exemplarOf({ sampled, traceId, spanId }: TraceContext, value: number, at: number): Exemplar | undefined {
+  return sampled ? { labelSet: { trace_id: traceId, span_id: spanId }, value, timestamp: at / 1_000 } : undefined;
 }
 
 /** Branches and items are parts of a run and have no end of their own here. */
@@ -30,22 +58,24 @@ function countEnd(
   { runsFinished, runSeconds }: Counted,
   events: readonly Event[],
   { run, state }: RunContext,
-  tenant: string | undefined,
+  { tenant, traces }: Measured,
 ): void {
   const { workflowId, family, startedAt, delayedUntil = startedAt } = run;
   if (family) return;
   const endedAt = events.at(-1)?.at ?? startedAt;
   runsFinished.add([workflowId, state], 1, tenant);
-  runSeconds.add([workflowId], secondsBetween(Math.max(startedAt, delayedUntil), endedAt), tenant);
+  const seconds = secondsBetween(Math.max(startedAt, delayedUntil), endedAt);
+  runSeconds.add([workflowId], seconds, tenant, traces && exemplarOf(traces.contextOf(run), seconds, endedAt));
 }
 
 /** One that no worker saw is none. */
 function countAttempt(
   { attempts, attemptSeconds }: Counted,
   events: readonly Event[],
-  { before: { wait, call }, after }: Change,
-  tenant: string | undefined,
+  { before, after }: Change,
+  { tenant, traces }: Measured,
 ): void {
+  const { wait, call } = before;
   if (wait?.kind !== "dispatched" || !call || dispatchedAs(after) === wait.dispatchId) return;
   const end = events.find(
     ({ type, stepId, attempt }) => ENDS.has(type) && stepId === call.stepId && attempt === wait.attempt,
@@ -53,7 +83,9 @@ function countAttempt(
   if (!end || end.metadata?.handed_over === false) return;
   const code = end.type === "step.failed" ? codeOf(end.metadata) : "";
   attempts.add([...actionOf(call), call.phase === "forward" ? "forward" : "undo", code], 1, tenant);
-  attemptSeconds.add(actionOf(call), secondsBetween(wait.at, end.at), tenant);
+  const seconds = secondsBetween(wait.at, end.at);
+  const exemplar = traces && exemplarOf(traces.attemptOf(before, wait.dispatchId), seconds, end.at);
+  attemptSeconds.add(actionOf(call), seconds, tenant, exemplar);
 }
 
 const ENDS: ReadonlySet<AuditEvent["type"]> = new Set(["step.succeeded", "step.failed"]);
@@ -61,20 +93,23 @@ const ENDS: ReadonlySet<AuditEvent["type"]> = new Set(["step.succeeded", "step.f
 /** A worker that was free took the call in the commit that asked for one: it has not waited. */
 function countWait(
   { scheduleToStart }: Counted,
-  { before: { wait: asked }, after: { wait, call } }: Change,
-  tenant: string | undefined,
+  { before: { wait: asked }, after }: Change,
+  { tenant, traces }: Measured,
 ): void {
+  const { wait, call } = after;
   if (wait?.kind !== "dispatched" || !call) return;
   const known = asked && "dispatchId" in asked && asked.dispatchId === wait.dispatchId ? asked : undefined;
   if (known?.kind === "dispatched") return;
-  scheduleToStart.add(actionOf(call), known ? secondsBetween(known.since, wait.at) : 0, tenant);
+  const seconds = known ? secondsBetween(known.since, wait.at) : 0;
+  const exemplar = traces && exemplarOf(traces.attemptOf(after, wait.dispatchId), seconds, wait.at);
+  scheduleToStart.add(actionOf(call), seconds, tenant, exemplar);
 }
 
 function countUndoFailures(
   { undoFailures }: Counted,
   events: readonly Event[],
   { run }: RunContext,
-  tenant: string | undefined,
+  { tenant }: Measured,
 ): void {
   for (const { type, metadata } of events)
     if (type === "step.failed" && metadata?.phase === "compensation" && metadata.will_retry === false)

@@ -13,7 +13,7 @@ import { until } from "../harness/until.js";
 import { cancel, type Half, publish, registerActions, type Step, signal, start, startHalf } from "../run/rig.js";
 
 const counting = (metrics: Metrics): CommitListener => {
-  return (_, events, change) => void (change && countRun(metrics, events, change, undefined));
+  return (_, events, change) => void (change && countRun(metrics, events, change, { tenant: undefined }));
 };
 
 /** The lines of the page that are of these families, sorted, without the bounds of histograms. */

@@ -245,7 +245,7 @@ describe("names that a parser would take for one another", () => {
       one.emit(figure(name, { kind }), 1_000);
       const said = await Promise.all([one, two].map(({ metrics }) => metrics.registry.getMetricsAsJSON()));
       for (const reports of [said, said.toReversed()]) {
-        const samples = strictlyParsed(await pageOf(reports));
+        const samples = strictlyParsed((await pageOf(reports)).text);
         const shown = [...samples.keys()].filter((key) => /^workflow_/.test(key) && key !== "workflow_orders");
         expect(shown).toHaveLength(kind === "histogram" ? 19 : 1);
         expect(samples.get("workflow_orders")).toBe(1);
@@ -259,7 +259,7 @@ describe("names that a parser would take for one another", () => {
     one.emit(figure("depth", { kind: "gauge", value: 4 }), 2_000);
     two.emit(figure("depth", { kind: "histogram" }), 1_000);
     const said = await Promise.all([one, two].map(({ metrics }) => metrics.registry.getMetricsAsJSON()));
-    const samples = strictlyParsed(await pageOf(said));
+    const samples = strictlyParsed((await pageOf(said)).text);
     expect([samples.get("workflow_depth_count"), samples.has("workflow_depth")]).toEqual([1, false]);
     expect(samples.get('saga_workflow_metrics_dropped_total{reason="clash"}')).toBe(1);
   });

@@ -1,7 +1,10 @@
 // The alert rules and the boards of docs/monitoring, by Prometheus itself: each rule fires when it should, and each query of rules and boards has data, or
 // a zero, on the page of a cluster that works.
 // @module-tag long
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { packageRoot } from "../../src/config/package.js";
@@ -61,10 +64,16 @@ describeWithPrometheus("on the page of a cluster that works", () => {
   let service: ServiceProcess;
   let shop: Shop;
   let prometheus: Prometheus;
+  /** Takes whatever comes. */
+  let collector: Server;
 
   beforeAll(async () => {
     database = await createTestDatabase({ max: 2 });
-    service = await createService({ DATABASE_URL: database.url, SAGA_WORKERS: "2" });
+    collector = createServer((_, answer) => answer.end()).listen(0, "127.0.0.1");
+    await once(collector, "listening");
+    const { port } = collector.address() as AddressInfo;
+    const traced = { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}` };
+    service = await createService({ DATABASE_URL: database.url, SAGA_WORKERS: "2", ...traced });
     await service.start();
     shop = await openShop({ grpc: service.grpcAddress, api: service.url });
     const works = [charge("pay", { next: "ship" }), charge("ship", { action: "shop.flaky", retry: RETRY })];
@@ -77,6 +86,7 @@ describeWithPrometheus("on the page of a cluster that works", () => {
     await prometheus?.stop();
     await shop?.stop();
     await service?.kill();
+    collector?.close();
     await database.drop();
   });
 
@@ -112,6 +122,20 @@ describeWithPrometheus("on the page of a cluster that works", () => {
       { within: 180_000, pause: 500 },
     );
   });
+
+  it.each(["saga_run_seconds_bucket", "saga_attempt_seconds_bucket", "saga_schedule_to_start_seconds_bucket"])(
+    "%s leads to the trace of a run that it counts",
+    async (series) => {
+      const traces = new Set<string>();
+      const found = async () => {
+        const { run_id } = await post("/sagas/start?wait_ms=10000", { workflow_id: "works" });
+        traces.add(run_id.replaceAll("-", ""));
+        const exemplars = await prometheus.exemplars(series);
+        return exemplars.some(({ trace_id = "" }) => traces.has(trace_id));
+      };
+      expect(await until(found, { pause: 500 })).toBe(true);
+    },
+  );
 
   it("each rule is evaluated, and none but those of the runs that failed fires", async () => {
     const rules = await until(async () => {

@@ -74,8 +74,11 @@ export class Prometheus {
     };
     // JSON is YAML, too.
     writeFileSync(join(folder, "prometheus.yml"), JSON.stringify(config));
-    const args = [`--config.file=${join(folder, "prometheus.yml")}`, `--storage.tsdb.path=${join(folder, "data")}`];
-    const child = spawn("prometheus", [...args, `--web.listen-address=127.0.0.1:${port}`], { stdio: "ignore" });
+    const args = [
+      ...[`--config.file=${join(folder, "prometheus.yml")}`, `--storage.tsdb.path=${join(folder, "data")}`],
+      ...[`--web.listen-address=127.0.0.1:${port}`, "--enable-feature=exemplar-storage"],
+    ];
+    const child = spawn("prometheus", args, { stdio: "ignore" });
     const prometheus = new Prometheus(child, `http://127.0.0.1:${port}`, folder);
     await until(async () => (await fetch(`${prometheus.url}/-/ready`)).ok, { within: 60_000, what: "Prometheus" });
     return prometheus;
@@ -85,6 +88,15 @@ export class Prometheus {
   async query(query: string): Promise<readonly Sample[]> {
     const { result } = await this.get<{ readonly result: readonly Sample[] }>("query", { query });
     return result;
+  }
+
+  /** Those of the last hour, their labels. */
+  async exemplars(query: string): Promise<readonly Readonly<Record<string, string>>[]> {
+    const end = Date.now() / 1_000;
+    const range = { start: String(end - 3_600), end: String(end + 60) };
+    type Answer = readonly { readonly exemplars: readonly { readonly labels: Readonly<Record<string, string>> }[] }[];
+    const found = await this.get<Answer>("query_exemplars", { query, ...range });
+    return found.flatMap(({ exemplars }) => exemplars.map(({ labels }) => labels));
   }
 
   async rules(): Promise<readonly RuleState[]> {
