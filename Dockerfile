@@ -1,4 +1,5 @@
-# The image of the service. The first stage compiles; the second stage contains the result, which has its libraries in it.
+# The image of the service. The first stage compiles; the last one contains the result, which has its libraries in it. Between them is the worker of
+# an example: docker build --target worker.
 FROM node:24-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
@@ -11,7 +12,25 @@ RUN npm ci
 COPY tsconfig.json esbuild.config.mjs postgres-driver.mjs ./
 COPY machines ./machines
 COPY src ./src
-RUN npm run build
+COPY examples ./examples
+# Types are checked where it is tested.
+RUN npm run -s compile:service
+
+FROM node:24-slim AS worker
+ENV NODE_ENV=production
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+COPY src/sdk/worker/package.json ./src/sdk/worker/
+COPY src/sdk/client/package.json ./src/sdk/client/
+COPY src/sdk/define/package.json ./src/sdk/define/
+COPY src/sdk/create/package.json ./src/sdk/create/
+RUN npm ci --omit=dev --include-workspace-root=false --workspace=@saga-orchestrator/worker --workspace=@saga-orchestrator/define
+COPY --from=build /app/src/sdk/worker/dist ./src/sdk/worker/dist
+COPY --from=build /app/src/sdk/define/dist ./src/sdk/define/dist
+COPY --from=build /app/dist/examples/quick-start ./dist/examples/quick-start
+RUN mkdir /keys && chown node:node /keys
+USER node
+CMD ["node", "--enable-source-maps", "dist/examples/quick-start/worker.js"]
 
 FROM node:24-slim
 # Beyond loopback, so the service ends with a sentence until the operator sets SAGA_AUTH, or SAGA_INSECURE=1.
@@ -28,8 +47,8 @@ COPY src/dispatch/worker.proto ./src/dispatch/worker.proto
 COPY LICENSE ./
 # The command for operators: docker exec … saga key create.
 RUN chmod +x dist/service/cli/main.js && ln -s /app/dist/service/cli/main.js /usr/local/bin/saga
-# Only the embedded Postgres writes, and only to /data.
-RUN mkdir /data && chown node:node /data
+# Only the embedded Postgres writes, and only to /data. /keys is for a volume of key files, as compose.yaml has it.
+RUN mkdir /data /keys && chown node:node /data /keys
 VOLUME /data
 USER node
 EXPOSE 8080 9090

@@ -1,4 +1,6 @@
 // `saga key create`, `list` and `revoke`: API keys by the database, without the service. The first key is made here, because the API asks for one.
+import { existsSync } from "node:fs";
+import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import type { KeyGrant } from "../access/index.js";
 import { isRole, ROLES } from "../access/roles.js";
 import { listIn, outputIn, readArguments } from "./arguments.js";
@@ -18,6 +20,7 @@ const GRANTED = {
   services: {},
   secrets: {},
   "expires-at": {},
+  file: {},
   output: { short: "o" },
 };
 
@@ -33,6 +36,8 @@ export const createKey: Command = {
   --services <name,...>     likewise, that a worker may serve; without them none
   --secrets <name,...>      likewise, that definitions may name; without them none
   --expires-at <time>       RFC 3339; without it the key does not expire
+  --file <path>             writes the key into this file, for its user alone, and prints the id. If
+                            there is such a file, no key is made: the command may run at every start
   -o json                   prints the key with what it may, as JSON
 ${WHERE}`,
   async run(args) {
@@ -40,18 +45,49 @@ ${WHERE}`,
     if (positionals.length > 0) throw new Failure(`${CREATE} takes options only: see saga ${CREATE} --help`);
     const output = outputIn(CREATE, options.output);
     const grant = await grantIn(options);
-    const { ANYONE, makeApiKey } = await import("../access/index.js");
     const { keyItem } = await import("../store/lists/api-keys.js");
-    const { DatabaseClock } = await import("../clock.js");
-    const make = async (sql: Parameters<typeof makeApiKey>[0]) => {
-      const clock = new DatabaseClock();
-      await clock.measure(sql);
-      return makeApiKey(sql, ANYONE, grant, { now: clock.now(), createdBy: "command" });
-    };
-    const { key, view } = await withDatabase(make, { migrates: true });
-    return output === "text" ? key : JSON.stringify({ ...keyItem(view), key }, null, 2);
+    const { file } = options;
+    if (file === undefined) {
+      const { key, view } = await make(grant);
+      return output === "text" ? key : JSON.stringify({ ...keyItem(view), key }, null, 2);
+    }
+    if (existsSync(file)) return output === "text" ? `there is a key in ${file}` : "null";
+    const { view } = await writtenTo(file, () => make(grant));
+    return output === "text" ? view.id : JSON.stringify(keyItem(view), null, 2);
   },
 };
+
+async function make(grant: KeyGrant) {
+  const { ANYONE, makeApiKey } = await import("../access/index.js");
+  const { DatabaseClock } = await import("../clock.js");
+  const work = async (sql: Parameters<typeof makeApiKey>[0]) => {
+    const clock = new DatabaseClock();
+    await clock.measure(sql);
+    return makeApiKey(sql, ANYONE, grant, { now: clock.now(), createdBy: "command" });
+  };
+  return withDatabase(work, { migrates: true });
+}
+
+/** The file appears with its key in it, and where it cannot be written, no key is made. */
+async function writtenTo<T extends { readonly key: string }>(file: string, made: () => Promise<T>): Promise<T> {
+  const beside = `${file}.${process.pid}`;
+  const refused = (error: NodeJS.ErrnoException) => {
+    throw new Failure(`${CREATE}: ${file} cannot be written (${error.code})`);
+  };
+  const handle: FileHandle = await open(beside, "wx", 0o600).catch(refused);
+  try {
+    const key = await made();
+    await handle.writeFile(`${key.key}\n`);
+    await handle.sync();
+    await rename(beside, file);
+    return key;
+  } catch (error) {
+    await rm(beside, { force: true });
+    throw error;
+  } finally {
+    await handle.close();
+  }
+}
 
 type Given = Readonly<Partial<Record<keyof typeof GRANTED, string>>>;
 

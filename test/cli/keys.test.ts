@@ -1,11 +1,11 @@
 // `saga key` as a process, on a database of its own and on the embedded server: the first key is made before any service has run.
 // @module-tag long
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import type { Sql } from "postgres";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { ApiKeys } from "../../src/access/keys.js";
 import { printableDatabaseUrl } from "../../src/config/index.js";
 import { startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
@@ -80,6 +80,34 @@ describe("saga key", () => {
       expires_at: "2098-12-31T23:00:00.000Z",
     });
     expect((await principalOf(database.sql, text)).tenantId).toBe(TENANT);
+  });
+
+  it("create writes the key into a file for its user alone, once, and prints its id", async () => {
+    const file = join(mkdtempSync(join(tmpdir(), "saga-keys-")), "ops");
+    onTestFinished(() => rmSync(dirname(file), { recursive: true }));
+    const create = (...more: string[]) =>
+      key("create", "--name", "filed", "--roles", "platform,admin", "--file", file, ...more);
+    const first = await create();
+    const text = readFileSync(file, "utf8");
+    expect(text).toMatch(KEY);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(first).toEqual({ code: 0, stdout: `${text.split("_")[1]}\n`, stderr: "" });
+    expect([...(await principalOf(database.sql, text)).roles]).toEqual(["platform", "admin"]);
+    expect(await create()).toEqual({ code: 0, stdout: `there is a key in ${file}\n`, stderr: "" });
+    expect(await create("-o", "json")).toEqual({ code: 0, stdout: "null\n", stderr: "" });
+    expect(readFileSync(file, "utf8")).toBe(text);
+    expect(readdirSync(dirname(file))).toEqual(["ops"]);
+    const [{ made } = { made: 0 }] = await database.sql<
+      { made: number }[]
+    >`select count(*)::int as made from api_keys where name = 'filed'`;
+    expect(made).toBe(1);
+  });
+
+  it("create makes no key where its file cannot be written", async () => {
+    const args = ["create", "--name", "nowhere", "--roles", "scrape", "--file", "/nowhere/key"];
+    const stderr = "saga: key create: /nowhere/key cannot be written (ENOENT)\n";
+    expect(await key(...args)).toEqual({ code: 2, stdout: "", stderr });
+    expect(await database.sql`select id from api_keys where name = 'nowhere'`).toEqual([]);
   });
 
   it("list shows keys without their secrets, and revoke ends one", async () => {

@@ -22,7 +22,7 @@ import { freePorts } from "../harness/ports.js";
 import { ownExchange } from "../harness/rabbitmq.js";
 import { describeWithRabbitMq, describeWithRedis } from "../harness/services.js";
 import { until } from "../harness/until.js";
-import { ImageRoot, readDockerfile } from "./image.js";
+import { type Container, type Env, ImageRoot, readDockerfile } from "./image.js";
 
 const FOLDER = join(packageRoot(), "docs", "deploy", "kubernetes");
 
@@ -121,19 +121,22 @@ describe("the manifests", () => {
   });
 });
 
+/** A release after this one, as tests pretend it. */
+const NEXT = { version: "99.0.0", statements: ['ALTER TABLE "runs" ADD COLUMN "later" integer'] } as const;
+
 describeWithRedis("what the Deployment runs", (redisUrl) => {
   describeWithRabbitMq("with RabbitMQ", (amqpUrl) => {
     let database: TestDatabase;
     let root: ImageRoot;
-    let env: Record<string, string>;
-    let http: number;
+    let env: Env;
+    const pods: Pod[] = [];
 
     beforeAll(async () => {
       database = await createTestDatabase({ max: 2 });
       root = ImageRoot.layOut();
-      const secrets = root.at("/run/secrets/saga");
+      const secrets = root.at("run/secrets/saga");
       mkdirSync(secrets, { recursive: true });
-      const files: Readonly<Record<string, string>> = {
+      const files: Env = {
         ...{ "database-url": database.url, "redis-url": redisUrl, "amqp-url": amqpUrl },
         ...{ "bus-key": "b".repeat(32), "callback-key": "c".repeat(32) },
       };
@@ -143,19 +146,36 @@ describeWithRedis("what the Deployment runs", (redisUrl) => {
         chmodSync(join(secrets, name), 0o440);
         if (process.getuid?.() === 0) chownSync(join(secrets, name), 0, 1_000);
       }
-      const [httpPort = 0, grpcPort = 0] = await freePorts(2);
-      http = httpPort;
       env = {
         ...Object.fromEntries(container.env.map(({ name, value }: { name: string; value: string }) => [name, value])),
         // What the tests need of their own.
-        ...{ HTTP_PORT: String(httpPort), GRPC_PORT: String(grpcPort), HOST: "0.0.0.0" },
-        ...{ REDIS_PREFIX: `${ownExchange()}:`, SAGA_EVENTS_EXCHANGE: ownExchange() },
+        ...{ HOST: "0.0.0.0", REDIS_PREFIX: `${ownExchange()}:`, SAGA_EVENTS_EXCHANGE: ownExchange() },
       };
     });
-    afterAll(() => database.drop());
+    afterAll(async () => {
+      for (const { container } of pods) container.kill();
+      await database.drop();
+    });
+
+    interface Pod {
+      readonly http: number;
+      readonly container: Container;
+    }
+
+    /** Each has an address of its own in a cluster, and here ports of its own. Ready, as the kubelet finds it. */
+    async function pod(image: ImageRoot): Promise<Pod> {
+      const [http = 0, grpc = 0] = await freePorts(2);
+      const own = { ...env, HTTP_PORT: String(http), GRPC_PORT: String(grpc) };
+      const started = { http, container: image.container({ env: own, mounts: root }).start() };
+      pods.push(started);
+      const ready = async () => !started.container.isRunning || (await probe(started, "startupProbe")) === 200;
+      await until(ready, { what: "the startup probe" });
+      expect(started.container.isRunning, started.container.output).toBe(true);
+      return started;
+    }
 
     /** As the kubelet asks: by the address of the pod, with the headers of the probe. */
-    const probe = (name: "startupProbe" | "readinessProbe" | "livenessProbe"): Promise<number> =>
+    const probe = ({ http }: Pod, name: "startupProbe" | "readinessProbe" | "livenessProbe"): Promise<number> =>
       new Promise((resolve, reject) => {
         const { path, httpHeaders } = container[name].httpGet;
         const headers = Object.fromEntries(
@@ -168,40 +188,50 @@ describeWithRedis("what the Deployment runs", (redisUrl) => {
         asked.on("error", reject);
       });
 
+    interface Cluster {
+      readonly nodes: readonly { readonly version?: string }[];
+    }
+
+    /** As a new operator: with a key that the command in the pod has made. */
+    async function cluster({ http, container }: Pod): Promise<Cluster> {
+      const key = await container.run(["saga", "key", "create", "--name", "ops", "--roles", "platform,admin"]);
+      const headers = { authorization: `Bearer ${key.trim()}` };
+      return (await (await fetch(`http://127.0.0.1:${http}/api/v1/cluster`, { headers })).json()) as Cluster;
+    }
+
+    const nodesOf = async (pod: Pod) => (await cluster(pod)).nodes.length;
+    const versionOf = async (pod: Pod) => (await cluster(pod)).nodes.find(({ version }) => version)?.version;
+
     it("starts from the files of the image, is ready by its probes, makes keys, writes to its data alone, and drains on SIGTERM", async () => {
       const before = root.contents();
-      const service = root.start(env);
-      let output = "";
-      for (const stream of [service.stdout, service.stderr]) stream?.on("data", (text) => (output += text));
-      const exit = new Promise<number | null>((resolve) => service.once("exit", resolve));
-      try {
-        const started = async () => {
-          if (service.exitCode !== null) return "ended";
-          return (await probe("startupProbe")) === 200 && "ready";
-        };
-        expect(await until(started, { within: 60_000 }), output).toBe("ready");
-        expect([await probe("readinessProbe"), await probe("livenessProbe")]).toEqual([200, 200]);
-        await root.run(readDockerfile().healthCheck, env);
-        const key = await root.run(
-          ["node", "dist/service/cli/main.js", "key", "create", "--name", "ops", "--roles", "platform,admin"],
-          env,
-        );
-        const headers = { authorization: `Bearer ${key.trim()}` };
-        const nodes = async () => {
-          const answer = await fetch(`http://127.0.0.1:${http}/api/v1/cluster`, { headers });
-          return ((await answer.json()) as { readonly nodes: readonly unknown[] }).nodes.length === 2;
-        };
-        await until(nodes, { what: "both nodes" });
-        service.kill("SIGTERM");
-        expect(await exit, output).toBe(0);
-      } finally {
-        // Its nodes, too, if the primary has not ended them.
-        if (service.exitCode === null) process.kill(-(service.pid ?? Number.NaN), "SIGKILL");
-      }
+      const only = await pod(root);
+      expect([await probe(only, "readinessProbe"), await probe(only, "livenessProbe")]).toEqual([200, 200]);
+      await only.container.healthy();
+      expect(await until(async () => (await nodesOf(only)) === 2, { what: "both nodes" })).toBe(true);
+      expect(await only.container.stop(), only.container.output).toBe(0);
       expect(root.contents()).toEqual(before);
       // Any other would be of a setting that it does not know, or of a file that others may read.
-      const troubles = output.split("\n").filter((line) => /"level":"(warn|error)"/.test(line));
+      const troubles = only.container.output.split("\n").filter((line) => /"level":"(warn|error)"/.test(line));
       expect(troubles.filter((line) => !line.includes("SAGA_AUTH is on without TLS"))).toEqual([]);
+    });
+
+    it("is upgraded and taken back as the strategy says: a pod of the other release is ready before one ends", async () => {
+      expect(deployment?.spec.strategy.rollingUpdate).toEqual({ maxUnavailable: 0, maxSurge: 1 });
+      const next = ImageRoot.layOut();
+      await next.becomeNext(NEXT.version, NEXT.statements);
+      let running = [await pod(root), await pod(root)];
+      const own = (await versionOf(running[0] as Pod)) ?? "";
+      for (const [image, version] of [[next, NEXT.version] as const, [root, own] as const]) {
+        for (const old of running) {
+          const surge = await pod(image);
+          expect(await versionOf(surge)).toBe(version);
+          expect(await old.container.stop(), old.container.output).toBe(0);
+          running = [...running.filter((pod) => pod !== old), surge];
+        }
+      }
+      await until(async () => (await nodesOf(running[0] as Pod)) === 4, { what: "the nodes of both pods" });
+      expect(await database.sql`select later from runs`).toEqual([]);
+      for (const { container } of running) expect(await container.stop(), container.output).toBe(0);
     });
   });
 });

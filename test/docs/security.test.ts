@@ -2,7 +2,7 @@
 // every test that it names exists.
 // @module-tag both
 import { execFile } from "node:child_process";
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
@@ -68,17 +68,22 @@ const settingsOf = (text: string): Record<string, string> =>
   Object.fromEntries([...text.matchAll(/^([A-Z_]+)=(.*)$/gm)].map(([, name = "", value = ""]) => [name, value]));
 
 describe("compose.yaml", { tags: "short" }, () => {
-  it("starts the image with access control", () => {
-    const [service = ""] = read("compose.yaml").split("\n  postgres:\n");
-    const given = [...service.matchAll(/^ {6}([A-Z_]+): (.*)$/gm)].map(([, name = "", value = ""]) => {
+  it("starts the nodes with access control", () => {
+    const folder = mkdtempSync(join(tmpdir(), "saga-compose-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const file = join(folder, "key");
+    writeFileSync(file, "k".repeat(32), { mode: 0o600 });
+    const [anchor = ""] = read("compose.yaml").split("\nservices:\n");
+    const given = [...anchor.matchAll(/^ {4}([A-Z_]+): (.*)$/gm)].map(([, name = "", value = ""]) => {
       const said = value.replace(/\$\{\w+:-([^}]*)\}/g, "$1").replace(/\$\{\w+:\?[^}]*\}/g, "secret");
-      return [name, said];
+      return [name, name.endsWith("_FILE") ? file : said.replaceAll('"', "")];
     });
     const { config, warnings } = loadConfig({ HOST: "0.0.0.0", ...Object.fromEntries(given) });
     expect(config).toMatchObject({ auth: "on", credentials: ["api_key"], publicUrl: "http://127.0.0.1:8080" });
     // It has no TLS: its ports are published on this machine only.
     expect(warnings).toEqual([expect.stringMatching(/^SAGA_AUTH is on without TLS/)]);
-    expect(service.match(/^ {6}- .*$/gm)).toEqual(["      - 127.0.0.1:8080:8080", "      - 127.0.0.1:9090:9090"]);
+    const ports = [...read("compose.yaml").matchAll(/^ {6}- (\S+:\d+)$/gm)].map(([, port]) => port);
+    expect(ports).toEqual(["8080:8080", "9090:9090", "8081:8080", "9091:9090"].map((port) => `127.0.0.1:${port}`));
   });
 
   it("has the command by the name that the image gives it", async () => {
@@ -88,7 +93,7 @@ describe("compose.yaml", { tags: "short" }, () => {
     chmodSync(main, 0o755);
     symlinkSync(main, join(bin, "saga"));
     const command = blocks
-      .map(({ text }) => /docker compose exec saga (saga key create) /.exec(text)?.[1])
+      .map(({ text }) => /docker compose exec saga-1 (saga key create) /.exec(text)?.[1])
       .find(Boolean);
     const [name = "", ...args] = command?.split(" ") ?? [];
     const { stdout } = await promisify(execFile)(join(bin, name), [...args, "--help"]);

@@ -49,7 +49,7 @@ interface Journal {
   readonly entries: { readonly idx: number; readonly when: number; readonly tag: string }[];
 }
 
-async function addMigrations(folder: string, migrations: NextRelease["migrations"]): Promise<void> {
+export async function addMigrations(folder: string, migrations: NextRelease["migrations"]): Promise<void> {
   const path = join(folder, "meta", "_journal.json");
   const journal = JSON.parse(await readFile(path, "utf8")) as Journal;
   for (const statements of migrations) {
