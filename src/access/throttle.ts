@@ -54,7 +54,9 @@ export class CredentialGuard {
   }
 
   private hear<T extends object>(verify: Verify<T>, heard: Heard): T | Promise<T> {
-    if (this.wasAccepted(heard)) return this.check(verify, heard);
+    // Most requests come with a credential that was accepted a moment ago: once a second it is noted.
+    const age = this.now() - (this.accepted.get(heard.digest) ?? Number.NEGATIVE_INFINITY);
+    if (age < ACCEPTED_MS) return this.check(verify, heard, age >= NOTED_MS);
     const refusals = this.addresses.get(heard.network());
     if (!refusals) return this.check(verify, heard);
     const seconds = refusals.secondsUntilHeard(this.now());
@@ -64,7 +66,7 @@ export class CredentialGuard {
     return busy ? busy.then(() => this.hear(verify, heard)) : this.check(verify, heard);
   }
 
-  private check<T extends object>(verify: Verify<T>, heard: Heard): T | Promise<T> {
+  private check<T extends object>(verify: Verify<T>, heard: Heard, isNoted = true): T | Promise<T> {
     let verified: T | Promise<T>;
     try {
       verified = verify();
@@ -73,7 +75,7 @@ export class CredentialGuard {
       throw error;
     }
     if (!(verified instanceof Promise)) {
-      this.noteAcceptance(heard);
+      if (isNoted) this.noteAcceptance(heard);
       return verified;
     }
     const outcome = verified.then(
@@ -90,11 +92,8 @@ export class CredentialGuard {
     return outcome;
   }
 
-  /** Once a second: most requests come with a credential that was accepted a moment ago. */
   private noteAcceptance({ digest }: Heard): void {
-    const now = this.now();
-    if (now - (this.accepted.get(digest) ?? Number.NEGATIVE_INFINITY) < NOTED_MS) return;
-    remember(this.accepted, digest, now, MAX_ACCEPTED);
+    remember(this.accepted, digest, this.now(), MAX_ACCEPTED);
   }
 
   private noteRefusal(error: unknown, heard: Heard): void {
@@ -108,11 +107,6 @@ export class CredentialGuard {
     const refusals = this.addresses.get(network) ?? new Refusals();
     remember(this.addresses, network, refusals, MAX_ADDRESSES);
     return refusals;
-  }
-
-  private wasAccepted({ digest }: Heard): boolean {
-    const at = this.accepted.get(digest);
-    return at !== undefined && this.now() - at < ACCEPTED_MS;
   }
 }
 

@@ -22,6 +22,7 @@ import { Sites } from "./browsers.js";
 import { callbackOf, REPORTER } from "./callback.js";
 import { type Cookies, cookieNames, credentialOf, isHandshake } from "./credentials.js";
 import { refusalTo, sendAnswer, sendError } from "./envelope.js";
+import { routeOf } from "./routes.js";
 
 declare module "fastify" {
   interface FastifySchema {
@@ -29,8 +30,6 @@ declare module "fastify" {
     "x-saga-role"?: Need;
   }
   interface FastifyRequest {
-    /** What its route needs. Undefined: no route was found, or it says none; with access off it is not looked for. */
-    need: Need | undefined;
     /** Who asks. Every request to a route that is not public has one. */
     principal: Principal;
     /** Notes in the security log what was done, and by whom. With access off nothing is noted. `principal`: where the route is public. */
@@ -85,7 +84,6 @@ export function identify(request: FastifyRequest, access: Identification): Princ
 
 /** Before a route is looked for. */
 export function authenticate(app: FastifyInstance, access: AccessOptions): void {
-  app.decorateRequest("need", undefined);
   app.decorateRequest("principal", null as never);
   app.decorateRequest("callback", undefined);
   app.decorateRequest("did", function (this: FastifyRequest, what, facts, principal = this.principal) {
@@ -96,9 +94,7 @@ export function authenticate(app: FastifyInstance, access: AccessOptions): void 
       request.principal = ANYONE;
       return done();
     }
-    // Asked once: Fastify makes an object of the route's options each time.
     const need = needOf(request);
-    request.need = need;
     if (need === "public") return done();
     const refuse = (error: unknown) => refuseCredential(error, request, reply);
     const admit = (principal: Principal) => {
@@ -125,7 +121,7 @@ export function authenticate(app: FastifyInstance, access: AccessOptions): void 
 export function authorize(app: FastifyInstance, { verifier, rate }: AccessOptions): void {
   if (!verifier) return;
   app.addHook("onRequest", (request, _reply, done) => {
-    const { need } = request;
+    const need = needOf(request);
     if (need === "public") return done();
     if (need === undefined) throw forbidden("this operation is open to no one");
     if (!meets(request.principal.roles, need)) throw forbidden(`the role ${sufficientRole(need)} may do this`);
@@ -139,8 +135,8 @@ export const hasPlace = ({ tenantId, roles }: Principal): boolean => tenantId !=
 export const NO_TENANT = "the credential belongs to no tenant";
 
 /** By the route that was matched, never by the text of the URL. */
-function needOf({ is404, routeOptions }: FastifyRequest): Need | undefined {
-  return is404 ? undefined : routeOptions.schema?.["x-saga-role"];
+function needOf(request: FastifyRequest): Need | undefined {
+  return request.is404 ? undefined : routeOf(request).schema?.["x-saga-role"];
 }
 
 export function addressOf({ headers, raw }: FastifyRequest, { addresses }: Pick<Identification, "addresses">): string {
@@ -167,8 +163,9 @@ export function logRefusals(app: FastifyInstance, { verifier, security, addresse
 
 /** As the lines of the security log have it. */
 function whereOf(request: FastifyRequest, access: Pick<Identification, "addresses">) {
-  const { method, routeOptions, id } = request;
-  return { address: addressOf(request, access), route: `${method} ${routeOptions.url ?? "unmatched"}`, request_id: id };
+  const { method, id } = request;
+  const route = `${method} ${routeOf(request).url ?? "unmatched"}`;
+  return { address: addressOf(request, access), route, request_id: id };
 }
 
 /** Every refused credential has the same answer. What comes by the thousand is no fault of the service, and no line of its log. */

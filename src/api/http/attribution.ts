@@ -2,6 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { isObject } from "../../../machines/index.js";
 import { nameIgnored } from "./ignored.js";
+import { routeOf } from "./routes.js";
 
 /** `given`: what the body says in its member `name`. With access off nothing else is known. */
 export function attributed(
@@ -21,8 +22,8 @@ const DOCUMENTS: ReadonlySet<string> = new Set(["/api/v1/workflows", "/api/v1/ru
 /** A document was created by whom the credential names. One that says so in another type is left to its check. */
 export function attributeDocuments(app: FastifyInstance): void {
   app.addHook("preHandler", (request, reply, done) => {
-    const { body, method, principal, routeOptions } = request;
-    const isDocument = method === "POST" && DOCUMENTS.has(routeOptions.url ?? "") && isObject(body);
+    const { body, method, principal } = request;
+    const isDocument = method === "POST" && DOCUMENTS.has(routeOf(request).url ?? "") && isObject(body);
     if (!isDocument || principal.kind === "anyone") return done();
     const given = body.created_by ?? undefined;
     if (given === undefined || typeof given === "string")

@@ -7,6 +7,7 @@ import { isLoopback } from "../../config/index.js";
 import { hostMatcher } from "../../egress/guard.js";
 import { badRequest, forbidden, misdirected } from "../../errors.js";
 import type { Access } from "../deps.js";
+import { routeOf } from "./routes.js";
 
 const LOOPBACK: readonly string[] = ["localhost", "127.0.0.0/8", "::1"];
 
@@ -86,10 +87,11 @@ export class Sites {
 }
 
 /** A person follows a link. What is shown is out of the reach of the page that has the link; the API has no pages. */
-function isLinkToPage({ method, routeOptions, headers }: FastifyRequest): boolean {
+function isLinkToPage(request: FastifyRequest): boolean {
+  const { method, headers } = request;
   const isLink = headers["sec-fetch-mode"] === "navigate" && headers["sec-fetch-dest"] === "document";
   // By the route that was matched: the text of a URL may be encoded.
-  return isLink && method === "GET" && !routeOptions.url?.startsWith("/api/");
+  return isLink && method === "GET" && !routeOf(request).url?.startsWith("/api/");
 }
 
 const CORS = {

@@ -43,9 +43,11 @@ export function cookieIn({ headers: { cookie }, server }: FastifyRequest, name: 
 
 /** Undefined: the request has none. Throws Unauthenticated where it cannot be read, and 400 where there are two. */
 export function credentialOf(request: FastifyRequest, cookies: Cookies): Credential | undefined {
-  const given = [bearerOf(request), ...(isHandshake(request) ? handshakeTokens(request) : [])];
-  const [token, ...others] = given.filter((one) => one !== undefined);
-  if (others.length > 0) throw badRequest("the handshake has more than one credential: send one");
+  const inHeader = bearerOf(request);
+  const inHandshake = isHandshake(request) ? handshakeTokens(request) : [];
+  if (inHandshake.length > (inHeader === undefined ? 1 : 0))
+    throw badRequest("the handshake has more than one credential: send one");
+  const token = inHeader ?? inHandshake[0];
   if (token !== undefined) return { kind: "bearer", text: token };
   const id = sessionOf(request, cookies);
   return id === undefined ? undefined : { kind: "session", text: id };

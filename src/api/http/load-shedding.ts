@@ -5,6 +5,7 @@ import { SagaError } from "../../errors.js";
 import type { Logger } from "../../log.js";
 import type { AdmittedWork, LoadShedder, WorkKind } from "../../work/load-shedder.js";
 import { sendAnswer } from "./envelope.js";
+import { routeOf } from "./routes.js";
 
 declare module "fastify" {
   interface FastifyContextConfig {
@@ -35,7 +36,7 @@ export function admitRequests(app: FastifyInstance, shedder: Pick<LoadShedder, "
   app.addHook("onRequest", (request: FastifyRequest, reply: FastifyReply, done) => {
     if (READS.has(request.method) || request.is404) return done();
     try {
-      admitted.set(request, shedder.admit(request.routeOptions.config.work ?? "new"));
+      admitted.set(request, shedder.admit(routeOf(request).config.work ?? "new"));
     } catch (error) {
       if (!(error instanceof SagaError)) throw error;
       return void sendAnswer(error, request, reply);

@@ -6,6 +6,19 @@ import { methodNotAllowed, type SagaError } from "../../errors.js";
 import { noRoute } from "./envelope.js";
 import { parameterCheck } from "./parameters.js";
 
+declare module "fastify" {
+  interface FastifyRequest {
+    /** See routeOf. */
+    matched: FastifyRequest["routeOptions"] | undefined;
+  }
+}
+
+/** The options of the route that was found. Fastify makes an object of them each time that it is asked, and ten hooks ask. */
+export function routeOf(request: FastifyRequest): FastifyRequest["routeOptions"] {
+  request.matched ??= request.routeOptions;
+  return request.matched;
+}
+
 interface Route {
   readonly matches: RegExp;
   readonly methods: Set<string>;
@@ -52,6 +65,7 @@ export class RouteTable {
 
 /** Before the body is read: it may be anything. */
 export function refuseUnknownRoutes(app: FastifyInstance, table: RouteTable): void {
+  app.decorateRequest("matched", undefined);
   app.addHook("onRoute", (route) => table.add(route));
   app.addHook("onRequest", (request, reply, done) => {
     const methods = table.otherMethods(request);

@@ -23,7 +23,7 @@ import { refuseOtherSites } from "./browsers.js";
 import { answerClientError, installErrors, MAX_SEGMENT, sendError } from "./envelope.js";
 import { answerHeaders, setHeaders } from "./headers.js";
 import { admitRequests, boundConnections } from "./load-shedding.js";
-import { RouteTable, refuseUnknownRoutes } from "./routes.js";
+import { RouteTable, refuseUnknownRoutes, routeOf } from "./routes.js";
 import { takeTurns } from "./turns.js";
 import { boundUnread, UNREAD } from "./unread.js";
 import { closeRefusedUpgrades, closeWithCredential, messageClass } from "./upgrades.js";
@@ -132,7 +132,7 @@ function closeUnusedConnections(app: FastifyInstance): void {
 
 function measureRequests(app: FastifyInstance, { httpSeconds }: Metrics, logsRequests: boolean): void {
   app.addHook("onResponse", (request, reply, done) => {
-    const route = request.routeOptions.url ?? "unmatched";
+    const route = routeOf(request).url ?? "unmatched";
     const { statusCode: status, elapsedTime: ms } = reply;
     httpSeconds.observe({ method: request.method, route, status: String(status) }, ms / 1000);
     if (logsRequests) logRequest(request, { route, status, ms });

@@ -2,11 +2,12 @@
 // while a large answer is encoded. The requests of one route are one party.
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { FairScheduler } from "../../work/fair-scheduler.js";
+import { routeOf } from "./routes.js";
 
 /** Characters that are encoded in one piece, by estimate: half a millisecond. A text is never cut. */
 const PART = 64 * 1024;
 
-export const partyOf = ({ method, routeOptions: { url = "" } }: FastifyRequest) => `${method} ${url}`;
+export const partyOf = (request: FastifyRequest) => `${request.method} ${routeOf(request).url ?? ""}`;
 
 export function takeTurns(app: FastifyInstance, scheduler: FairScheduler): void {
   // What follows until the handler waits for something is computed in this turn.

@@ -12,6 +12,7 @@ import type { Static, TObject, TSchema } from "typebox";
 import { ABSENT, bodyCheck, ignoredFields } from "./body.js";
 import { nameIgnored } from "./ignored.js";
 import { parameterCheck, query } from "./parameters.js";
+import { routeOf } from "./routes.js";
 
 interface SchemaTypes extends FastifyTypeProvider {
   readonly validator: this["schema"] extends TSchema ? Static<this["schema"]> : unknown;
@@ -37,11 +38,11 @@ export function validateRequests(app: FastifyInstance): void {
   app.setValidatorCompiler(compileCheck);
   // Fastify gives `null` to the check of an absent body, but `null` is a body, which is refused.
   app.addHook("preValidation", (request, _reply, done) => {
-    if (request.body === undefined && request.routeOptions.schema?.body) request.body = ABSENT;
+    if (request.body === undefined && routeOf(request).schema?.body) request.body = ABSENT;
     done();
   });
   app.addHook("preHandler", (request, reply, done) => {
-    const schema = request.routeOptions.schema?.body;
+    const schema = routeOf(request).schema?.body;
     nameIgnored(reply, schema ? ignoredFields(schema as TSchema, request.body) : []);
     done();
   });
