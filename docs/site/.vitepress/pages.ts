@@ -23,7 +23,7 @@ const SUBJECTS: readonly (readonly [subject: string, names: readonly string[]])[
   ],
   ["Definitions", ["definitions", "workflows", "steps", "functions", "money", "testing", "check"]],
   ["Programs", ["workers", "protocol", "client", "api", "cli"]],
-  ["Operation", ["operations", "security", "runbook", "load-testing"]],
+  ["Operation", ["operations", "security", "runbook", "scale", "load-testing"]],
   ["Coming from", ["from-temporal", "from-step-functions", "from-camunda", "from-masstransit"]],
   ["Inside", ["architecture", "decisions"]],
 ];
