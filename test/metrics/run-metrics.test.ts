@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JsonObject, RunId } from "../../machines/index.js";
 import { EVERYTHING } from "../../src/access/index.js";
 import { createMetrics, type Metrics } from "../../src/metrics/index.js";
-import { countRun } from "../../src/metrics/run-metrics.js";
+import type { Families } from "../../src/metrics/page.js";
+import { countRun, type Measured } from "../../src/metrics/run-metrics.js";
 import { gaugeServices } from "../../src/metrics/service-load.js";
 import type { CommitListener } from "../../src/run/ports.js";
 import { countBacklog } from "../../src/store/engine/poll.js";
@@ -12,9 +13,22 @@ import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { cancel, type Half, publish, registerActions, type Step, signal, start, startHalf } from "../run/rig.js";
 
-const counting = (metrics: Metrics): CommitListener => {
-  return (_, events, change) => void (change && countRun(metrics, events, change, { tenant: undefined }));
+const counting = (metrics: Metrics, traces?: Measured["traces"]): CommitListener => {
+  return (_, events, change) => void (change && countRun(metrics, events, change, { tenant: undefined, traces }));
 };
+
+/** The runs of one workflow are traced. */
+const tracesOf = (traced: string): Measured["traces"] => ({
+  contextOf: ({ id, workflowId }) => ({ traceId: id, spanId: "of the run", sampled: workflowId === traced }),
+  attemptOf: ({ run }, dispatchId) => ({ traceId: run.id, spanId: dispatchId, sampled: run.workflowId === traced }),
+});
+
+/** The traces and spans that the buckets of a family lead to. */
+async function exemplarsOf({ registry }: Metrics, name: string): Promise<string[]> {
+  const families: Families = await registry.getMetricsAsJSON();
+  const { values = [] } = families.find((family) => family.name === name) ?? {};
+  return values.flatMap(({ exemplar }) => (exemplar ? Object.values(exemplar.labelSet).join(" ") : []));
+}
 
 /** The lines of the page that are of these families, sorted, without the bounds of histograms. */
 async function pageOf({ registry }: Metrics, ...names: readonly string[]): Promise<string[]> {
@@ -30,6 +44,7 @@ const undone = (by: string) => ({ compensation: { action: `shop.${by}`, inputs: 
 let database: TestDatabase;
 let node: Half;
 let metrics: Metrics;
+let traces: Measured["traces"];
 /** Runs that were committed waiting for a worker, and since when, in database time. */
 const queued = new Map<RunId, number>();
 /** Of a run's action. */
@@ -51,7 +66,7 @@ beforeAll(async () => {
     },
     onCommit: (runId, events, change) => {
       if (change?.after.wait?.kind === "queued") queued.set(runId, change.after.wait.since);
-      counting(metrics)(runId, events, change);
+      counting(metrics, traces)(runId, events, change);
     },
   });
   await node.poller.start();
@@ -97,6 +112,19 @@ describe("a run", () => {
       'saga_schedule_to_start_seconds_count{service="shop",action="book"} 2',
       'saga_schedule_to_start_seconds_count{service="shop",action="flaky"} 6',
     ]);
+  });
+
+  it("that is traced is what the buckets lead to, and no other one is", async () => {
+    metrics = createMetrics();
+    traces = tracesOf("seen");
+    for (const name of ["seen", "unseen"]) await publish(database, name, [charge("book")]);
+    const id = await runOf("seen", "succeeded");
+    await runOf("unseen", "succeeded");
+    traces = undefined;
+    const [{ dispatchId } = { dispatchId: "" }] = node.dispatcher.sent.filter(({ runId }) => runId === id);
+    expect(await exemplarsOf(metrics, "saga_run_seconds")).toEqual([`${id} of the run`]);
+    expect(await exemplarsOf(metrics, "saga_attempt_seconds")).toEqual([`${id} ${dispatchId}`]);
+    expect(await exemplarsOf(metrics, "saga_schedule_to_start_seconds")).toEqual([`${id} ${dispatchId}`]);
   });
 
   it("that is undone counts its undos, and the one that failed for good", async () => {

@@ -608,6 +608,22 @@ export const MUTANTS = [
     red: "the certificate of the ports does not go with a public URL that is http",
   },
   {
+    name: "exemplars: a run that is not traced is one",
+    file: "src/metrics/run-metrics.ts",
+    find: "  return sampled ? { labelSet",
+    replace: "  return sampled !== undefined ? { labelSet",
+    test: "test/metrics/run-metrics.test.ts",
+    red: "a run that is traced is what the buckets lead to, and no other one is",
+  },
+  {
+    name: "exemplars: the page of several nodes has that of the first node",
+    file: "src/metrics/page.ts",
+    find: "if (!known || known.timestamp <= sample.exemplar.timestamp) latest",
+    replace: "if (!known) latest",
+    test: "test/metrics/page.test.ts",
+    red: "the page of metrics has in OpenMetrics the exemplar of each bucket, the latest of all nodes, and none in text",
+  },
+  {
     name: "tenants: one tenant makes all names of metrics",
     file: "src/metrics/workflow-metrics.ts",
     find: "this.names.take(tenant)",
