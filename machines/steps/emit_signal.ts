@@ -48,7 +48,9 @@ export const emitSignal = stepType({
     const target = targetOf(to, run.id, facts);
     if (typeof target !== "string") return target;
     const id = facts.uuid(run.id, `${run.id}/${plan.id}/${entry}/signal`);
-    const command = { type: "signal", id, name, payload, actor: "coordinator" } as const;
+    const sender = facts.traces?.run(run);
+    const traced = sender === undefined ? {} : { traceparent: sender };
+    const command = { type: "signal", id, name, payload, actor: "coordinator", ...traced } as const;
     return {
       kind: "done",
       output: { signal_id: id },

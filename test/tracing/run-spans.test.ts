@@ -221,6 +221,18 @@ describe("after a wait", () => {
     expect(named("saga.resume").map(({ attributes }) => attributes["saga.wait.kind"])).toEqual([kind]);
   });
 
+  it("of a signal that another run has sent, it is linked to that run", async () => {
+    await publish(database, "sends", [
+      { id: "tell", type: "emit_signal", run_id: "${inputs.to}", signal_name: "go", payload: {} },
+    ]);
+    const id = await start(node.starter, "waits");
+    const sender = await start(node.starter, "sends", { inputs: { to: id } });
+    await ended(id, "succeeded");
+    const run = named("saga.run").find(({ attributes }) => attributes["saga.run.id"] === sender);
+    const [resumed] = named("saga.resume");
+    expect(resumed?.links.map(linkOf)).toContain(linkOf(run?.context as Span["context"]));
+  });
+
   it("between two attempts it does not", async () => {
     await publish(database, "tries", [charge("busy", { retry: { max_attempts: 2, initial_backoff_ms: 1 } })]);
     await runOf("tries");
