@@ -1,6 +1,6 @@
-# The image of the service. The first stage compiles; the last one contains the result, which has its libraries in it. Between them is the worker of
-# an example: docker build --target worker.
-FROM node:24-slim AS build
+# The image of the service: `build` compiles, and the last stage contains the result, which has its libraries in it. Between them is the worker of an
+# example: docker build --target worker.
+FROM node:24-slim AS packages
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 # The workspaces, which npm looks for.
@@ -8,6 +8,8 @@ COPY src/sdk/worker/package.json ./src/sdk/worker/
 COPY src/sdk/client/package.json ./src/sdk/client/
 COPY src/sdk/define/package.json ./src/sdk/define/
 COPY src/sdk/create/package.json ./src/sdk/create/
+
+FROM packages AS build
 RUN npm ci
 COPY tsconfig.json esbuild.config.mjs postgres-driver.mjs ./
 COPY machines ./machines
@@ -16,14 +18,8 @@ COPY examples ./examples
 # Types are checked where it is tested.
 RUN npm run -s compile:service
 
-FROM node:24-slim AS worker
+FROM packages AS worker
 ENV NODE_ENV=production
-WORKDIR /app
-COPY package.json package-lock.json .npmrc ./
-COPY src/sdk/worker/package.json ./src/sdk/worker/
-COPY src/sdk/client/package.json ./src/sdk/client/
-COPY src/sdk/define/package.json ./src/sdk/define/
-COPY src/sdk/create/package.json ./src/sdk/create/
 RUN npm ci --omit=dev --include-workspace-root=false --workspace=@saga-orchestrator/worker --workspace=@saga-orchestrator/define
 COPY --from=build /app/src/sdk/worker/dist ./src/sdk/worker/dist
 COPY --from=build /app/src/sdk/define/dist ./src/sdk/define/dist

@@ -136,6 +136,7 @@ describeWithRedis("what compose.yaml runs", (redisUrl) => {
     interface Run {
       readonly run_id: string;
       readonly state: string;
+      readonly awaited_signal?: string;
       readonly output?: { readonly confirmed_by: string };
     }
 
@@ -174,8 +175,9 @@ describeWithRedis("what compose.yaml runs", (redisUrl) => {
       const startRun = (node: Node) =>
         ask<Run>(node, "/sagas/start", { body: { workflow_id: "order", inputs } }).then(({ run_id }) => run_id);
       const confirmed = async (node: Node, id: string) => {
-        const signal = () => ask(node, `/sagas/${id}/signal/confirmed`, { body: { payload: { by: "ann" } } });
-        await signal();
+        const waits = async () => (await ask<Run>(node, `/sagas/${id}`)).awaited_signal === "confirmed";
+        await until(waits, { what: `run ${id} at its signal` });
+        await ask(node, `/sagas/${id}/signal/confirmed`, { body: { payload: { by: "ann" } } });
         return until(async () => {
           const run = await ask<Run>(node, `/sagas/${id}?wait_ms=5000`);
           return run.state !== "running" && run.state !== "paused" && run;

@@ -47,7 +47,7 @@ interface Stage {
   readonly healthCheck: readonly string[];
 }
 
-/** The last stage has no name. */
+/** The last stage has no name. A stage that is based on another one has its files, too. */
 export function readDockerfile(name?: string): Stage {
   const text = readFileSync(join(packageRoot(), "Dockerfile"), "utf8").replace(/\\\n\s*/g, "");
   const stages = text.split(/^(?=FROM )/m).map((stage) => stage.split("\n"));
@@ -61,9 +61,11 @@ export function readDockerfile(name?: string): Stage {
     const to = paths.at(-1) ?? "";
     return paths.slice(0, -1).map((from) => ({ from: from.replace(/^\/app\//, ""), to, isBuilt }));
   });
+  const base = of("FROM")[0]?.split(" ")[0] ?? "";
+  const below = stages.some(([from]) => from?.endsWith(` AS ${base}`)) ? readDockerfile(base).copies : [];
   const list = (line = "[]") => JSON.parse(line.slice(line.indexOf("["))) as string[];
   return {
-    ...{ base: of("FROM")[0]?.split(" ")[0] ?? "", env: Object.fromEntries(pairs), copies, runs: of("RUN") },
+    ...{ base, env: Object.fromEntries(pairs), copies: [...below, ...copies], runs: of("RUN") },
     ...{ user: of("USER")[0] ?? "root", command: list(of("CMD")[0]), healthCheck: list(of("HEALTHCHECK")[0]) },
   };
 }
