@@ -125,7 +125,7 @@ describe("saga, for operators,", () => {
     const good = await saga(["doctor", "-o", "json"], { ...rig().env, DATABASE_URL: rig().database.url });
     const findings = JSON.parse(good.stdout) as { name: string; state: string; says: string }[];
     const stateOf = (name: string) => findings.find((finding) => finding.name === name)?.state;
-    const sound = ["service", "nodes", "shards", "database", "tables", "primary", "sessions", "db clock"];
+    const sound = ["service", "nodes", "shards", "database", "tables", "primary", "settings", "sessions", "db clock"];
     expect(sound.map(stateOf)).toEqual(sound.map(() => "ok"));
     // The server of the tests is not ours: it may be off there.
     const [server] = await rig().database.sql<{ vacuums: boolean; durable: boolean; standbys: number }[]>`

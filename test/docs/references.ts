@@ -94,6 +94,9 @@ const OF_TESTS = [
   "SAGA_TEST_TALLY",
   "SAGA_TEST_SCREENSHOTS",
   "SAGA_TEST_MUTANTS",
+  "SAGA_TEST_HOST_FAULTS",
+  "SAGA_TEST_HOSTS_ROOT",
+  "SAGA_TEST_HOSTS_LOGS",
 ];
 /** The documents say what has become of the retired ones, and of those that a later release has. */
 const ELSEWHERE = [...Object.keys(RETIRED), "SAGA_AUTH_JWKS_URL", "SAGA_AUTH_JWKS_FILE"];

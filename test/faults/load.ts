@@ -34,9 +34,11 @@ export class Load {
   private drivers: Promise<void>[] = [];
   private failed = new Promise<never>(() => {});
 
+  /** `patience`: how long an order may take until it rests. */
   constructor(
     private readonly clients: readonly Client[],
     private readonly shops: readonly Shop[],
+    private readonly patience = 50_000,
   ) {}
 
   get runIds(): readonly string[] {
@@ -97,7 +99,7 @@ export class Load {
     const runId = await this.client(nth).start("order", { idempotency_key, inputs: { fate } });
     this.started.set(nth, runId);
     await until(async () => (await this.client(nth + 1).run(runId)).awaited_signal === "go", {
-      within: 50_000,
+      within: this.patience,
       pause: PAUSE_MS,
     });
     const [path, body] = fate === "cancelled" ? ["cancel", { reason: "enough" }] : ["signal/go", { idempotency_key }];

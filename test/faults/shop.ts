@@ -40,7 +40,8 @@ interface Hanging {
 interface ShopOptions {
   /** Absent: the one of the tests, with access on. */
   readonly token?: string;
-  readonly grpc: string;
+  /** Of several machines: all of them. */
+  readonly grpc: string | readonly string[];
   readonly api: string;
   readonly service?: string;
 }

@@ -72,9 +72,11 @@ export class Trips {
   private stage = 0;
   private drivers: Promise<void>[] = [];
 
+  /** `patience`: how long a trip may take from one wait to the next; a stage may last twice as long. */
   constructor(
     private readonly client: Client,
     private readonly shops: readonly Shop[],
+    private readonly patience = 60_000,
   ) {}
 
   async begin(atOnce: number): Promise<void> {
@@ -111,7 +113,11 @@ export class Trips {
   }
 
   private async stageAfter(stage: number): Promise<void> {
-    await until(() => this.stopped || this.stage > stage, { within: 120_000, pause: PAUSE_MS, what: "the next stage" });
+    await until(() => this.stopped || this.stage > stage, {
+      within: 2 * this.patience,
+      pause: PAUSE_MS,
+      what: "the next stage",
+    });
   }
 
   private async standsAt(runId: string, step: string): Promise<void> {
@@ -120,7 +126,7 @@ export class Trips {
       if (run.terminal_at) throw new Error(`run ${runId} has ended: ${JSON.stringify(run)}`);
       return run.state === "paused" && run.current_step === step;
     };
-    await until(stands, { pause: PAUSE_MS, what: `run ${runId} at ${step}` });
+    await until(stands, { within: this.patience, pause: PAUSE_MS, what: `run ${runId} at ${step}` });
   }
 
   private async taskOf(runId: string): Promise<string> {
@@ -139,11 +145,17 @@ export class Trips {
     if (answer.status !== 202 && answer.status !== 409) throw new Error(`${path}: ${JSON.stringify(answer)}`);
   }
 
+  /** Takes no further trips. Complete on return, also if trips have failed. */
+  async end(): Promise<void> {
+    this.stopped = true;
+    await Promise.allSettled(this.drivers);
+  }
+
   /** Takes no further trips, waits for the end of all, and checks each against its fate. Resolves with their number. */
-  async finish(sql: Sql): Promise<number> {
+  async finish(sql: Sql, within?: number): Promise<number> {
     this.stopped = true;
     await Promise.all(this.drivers);
-    const seen = await this.client.allEnd([...this.runs.values()]);
+    const seen = await this.client.allEnd([...this.runs.values()], within);
     const fates = [...this.runs.keys()].map((nth) => FATES[nth % FATES.length] as Fate);
     for (const [index, { run }] of seen.entries()) {
       const fate = fates[index] as Fate;

@@ -52,6 +52,8 @@ interface Server {
   /** Those that are connected to it. */
   readonly standbys: number;
   readonly durable: boolean;
+  /** Settings that this session was opened with have arrived. */
+  readonly settled: boolean;
   /** Epoch milliseconds. */
   readonly at: string;
   readonly tables: boolean;
@@ -64,6 +66,7 @@ async function ofServer(sql: Sql): Promise<readonly Diagnosis[]> {
       current_setting('autovacuum') as autovacuum, current_setting('server_encoding') as encoding, pg_is_in_recovery() as standby,
       (select count(*)::int from pg_stat_replication) as standbys,
       current_setting('fsync') = 'on' and current_setting('full_page_writes') = 'on' as durable,
+      current_setting('statement_timeout') <> '0' and current_setting('enable_seqscan') = 'off' as settled,
       (extract(epoch from clock_timestamp()) * 1000)::bigint::text as at, to_regclass('public.runs') is not null as tables`;
   const now = (asked + Date.now()) / 2;
   const skew = Math.abs(now - Number(row.at));
@@ -102,6 +105,12 @@ async function ofServer(sql: Sql): Promise<readonly Diagnosis[]> {
       `${row.standbys} connected`,
       "none connected: a server that is lost takes its runs with it. A service of the provider may have one that is not seen here",
       "warning",
+    ),
+    diagnosis(
+      "settings",
+      row.settled,
+      "sessions have those of the service",
+      "a pooler drops what the service sets for its sessions: give it to the role (docs/deploy/machines/database.sql)",
     ),
     diagnosis("encoding", row.encoding === "UTF8", "UTF-8", `${row.encoding}: the service needs UTF-8`),
     diagnosis("autovacuum", row.autovacuum === "on", "on", "off: dead rows stay, and the tables grow. Switch it on"),
