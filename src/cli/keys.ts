@@ -70,11 +70,12 @@ async function make(grant: KeyGrant) {
 
 /** The file appears with its key in it, and where it cannot be written, no key is made. */
 async function writtenTo<T extends { readonly key: string }>(file: string, made: () => Promise<T>): Promise<T> {
-  const beside = `${file}.${process.pid}`;
+  // One that was killed may have left this one.
+  const beside = `${file}.new`;
   const refused = (error: NodeJS.ErrnoException) => {
     throw new Failure(`${CREATE}: ${file} cannot be written (${error.code})`);
   };
-  const handle: FileHandle = await open(beside, "wx", 0o600).catch(refused);
+  const handle: FileHandle = await open(beside, "w", 0o600).catch(refused);
   try {
     const key = await made();
     await handle.writeFile(`${key.key}\n`);

@@ -1,7 +1,7 @@
 // `saga key` as a process, on a database of its own and on the embedded server: the first key is made before any service has run.
 // @module-tag long
 import { execFile } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import type { Sql } from "postgres";
@@ -87,6 +87,8 @@ describe("saga key", () => {
     onTestFinished(() => rmSync(dirname(file), { recursive: true }));
     const create = (...more: string[]) =>
       key("create", "--name", "filed", "--roles", "platform,admin", "--file", file, ...more);
+    // Of one that was killed.
+    writeFileSync(`${file}.new`, "half a", { mode: 0o600 });
     const first = await create();
     const text = readFileSync(file, "utf8");
     expect(text).toMatch(KEY);
