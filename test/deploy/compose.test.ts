@@ -111,7 +111,7 @@ describeWithRedis("what compose.yaml runs", (redisUrl) => {
       return container;
     }
 
-    async function startNode(name: (typeof NODES)[number], files: ImageRoot): Promise<void> {
+    async function bringUp(name: (typeof NODES)[number], files: ImageRoot): Promise<void> {
       nodes[name].container = await containerOf(name, files, { ...own, ...nodes[name].ports }).healthy();
     }
 
@@ -161,7 +161,7 @@ describeWithRedis("what compose.yaml runs", (redisUrl) => {
       tags: "long",
       timeout: 300_000,
     }, async () => {
-      for (const name of NODES) await startNode(name, image);
+      for (const name of NODES) await bringUp(name, image);
       const worker = containerOf("worker", ImageRoot.layOut("worker"), {
         SAGA_API: nodes["saga-1"].url,
         // The name `nodes` in a form for one machine.
@@ -192,7 +192,7 @@ describeWithRedis("what compose.yaml runs", (redisUrl) => {
           expect(await replaced.container?.stop(), replaced.container?.output).toBe(0);
           // The other one serves alone meanwhile.
           expect(await confirmed(other, await startRun(other))).toMatchObject({ state: "succeeded" });
-          await startNode(name, files);
+          await bringUp(name, files);
           const cluster = await ask<{ nodes: { version?: string }[] }>(replaced, "/cluster", { key: "ops" });
           const isNext = cluster.nodes.some(({ version }) => version === NEXT.version);
           expect(isNext).toBe(files === next);
