@@ -1,4 +1,4 @@
-// Three machines as docs/deploy/machines sets them up, while servers fail over, hosts are cut off and links break, under load. The laws are those of every
+// Three machines as docs/deploy/hosts sets them up, while servers fail over, hosts are cut off and links break, under load. The laws are those of every
 // test of faults: what was acknowledged ends as it should, every history is sound, and no run is unwatched. How long it takes until runs end again is
 // printed. Each fault happens twice, or as often as SAGA_TEST_HOST_FAULTS says.
 // @module-tag alone

@@ -1,4 +1,4 @@
-// Three hosts as docs/deploy/machines sets them up: the files there are read, filled in and run. A fourth host has the balancer of clients. Facts about
+// Three hosts as docs/deploy/hosts sets them up: the files there are read, filled in and run. A fourth host has the balancer of clients. Facts about
 // them, such as which server is the primary, are read where an operator reads them. What goes wrong on them is the matter of the test.
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,7 +11,7 @@ import { answersAsRabbitMq } from "../harness/probe.js";
 import { until } from "../harness/until.js";
 import { Host, missingHere, Network, type Program } from "./rig.js";
 
-const FILES = join(packageRoot(), "docs", "deploy", "machines");
+const FILES = join(packageRoot(), "docs", "deploy", "hosts");
 const NAMES = ["saga-1", "saga-2", "saga-3"] as const;
 const PREFIX = "10.77.0";
 const BALANCER = `${PREFIX}.10`;
@@ -44,7 +44,7 @@ const openAt = (servers: string): Database =>
     ...{ max: 2, applicationName: "saga-test", log: silentLog },
   });
 
-/** A file of docs/deploy/machines with its placeholders filled in. */
+/** A file of docs/deploy/hosts with its placeholders filled in. */
 function filled(file: string, values: Readonly<Record<string, string>>): string {
   const text = readFileSync(join(FILES, file), "utf8");
   return text.replace(/\$\{([A-Z]+)\}/g, (whole, name: string) => {

@@ -110,7 +110,7 @@ async function ofServer(sql: Sql): Promise<readonly Diagnosis[]> {
       "settings",
       row.settled,
       "sessions have those of the service",
-      "a pooler drops what the service sets for its sessions: give it to the role (docs/deploy/machines/database.sql)",
+      "a pooler drops what the service sets for its sessions: give it to the role (docs/deploy/hosts/database.sql)",
     ),
     diagnosis("encoding", row.encoding === "UTF8", "UTF-8", `${row.encoding}: the service needs UTF-8`),
     diagnosis("autovacuum", row.autovacuum === "on", "on", "off: dead rows stay, and the tables grow. Switch it on"),
