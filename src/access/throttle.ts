@@ -66,6 +66,7 @@ export class CredentialGuard {
     return busy ? busy.then(() => this.hear(verify, heard)) : this.check(verify, heard);
   }
 
+  /** `isNoted`: whether its acceptance is. */
   private check<T extends object>(verify: Verify<T>, heard: Heard, isNoted = true): T | Promise<T> {
     let verified: T | Promise<T>;
     try {

@@ -1,5 +1,5 @@
-// Probes and the page of metrics, never authenticated. Liveness depends on nothing outside the process; readiness says whether this node should get
-// requests.
+// Probes, which are never authenticated, and the page of metrics. Liveness depends on nothing outside the process; readiness says whether this node
+// should get requests.
 import { overloaded } from "../errors.js";
 import { formatFor, type PageFormat, pageIn } from "../metrics/page.js";
 import type { ApiDeps } from "./deps.js";

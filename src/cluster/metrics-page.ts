@@ -2,7 +2,7 @@
 // metrics, and how each is summed (`aggregator`), are defined in src/metrics/index.ts.
 import { AggregatorRegistry } from "prom-client";
 import { overloaded } from "../errors.js";
-import { type MetricsPage, type PageFormat, pageIn, type Sample, withExemplars } from "../metrics/page.js";
+import { type MetricsPage, type PageFormat, pageIn, type Sample, seriesKey, withExemplars } from "../metrics/page.js";
 import type { NodeMetrics, ToPrimary } from "./messages.js";
 import { withoutClashes } from "./metric-clashes.js";
 import type { NodeProcess } from "./node-process.js";
@@ -23,7 +23,7 @@ export class MetricsGatherer {
   constructor(private readonly serving: () => readonly NodeProcess[]) {}
 
   /** Concurrent requests share one round. */
-  async page(format: PageFormat = "text"): Promise<MetricsPage> {
+  async page(format?: PageFormat): Promise<MetricsPage> {
     this.current ??= this.gather().finally(() => {
       this.current = undefined;
     });
@@ -58,7 +58,8 @@ export async function pageOf(reports: readonly NodeMetrics[], format: PageFormat
   const counted = latestOnly(withoutClashes(reports));
   // The library's types do not cover metrics that come from another process.
   const sums = await AggregatorRegistry.aggregate(counted as unknown as object[]).getMetricsAsJSON();
-  return pageIn(format, withExemplars(sums as NodeMetrics, counted));
+  const families = sums as NodeMetrics;
+  return pageIn(format, format === "openmetrics" ? withExemplars(families, counted) : families);
 }
 
 /**
@@ -67,16 +68,16 @@ export async function pageOf(reports: readonly NodeMetrics[], format: PageFormat
  */
 export function latestOnly(reports: readonly NodeMetrics[]): NodeMetrics[] {
   const latest = new Map<string, number>();
-  const keyOf = (name: string, { labels }: Dated) => JSON.stringify([name, Object.entries(labels).sort()]);
   const dated = reports.flatMap((metrics) =>
     metrics.flatMap(({ name, values }) => values.map((value: Dated) => ({ name, value }))),
   );
   for (const { name, value } of dated)
-    if (value.at !== undefined) latest.set(keyOf(name, value), Math.max(value.at, latest.get(keyOf(name, value)) ?? 0));
+    if (value.at !== undefined)
+      latest.set(seriesKey(name, value), Math.max(value.at, latest.get(seriesKey(name, value)) ?? 0));
   const taken = new Set<string>();
   const isKept = (name: string, value: Dated): boolean => {
     if (value.at === undefined) return true;
-    const key = keyOf(name, value);
+    const key = seriesKey(name, value);
     if (taken.has(key) || value.at !== latest.get(key)) return false;
     taken.add(key);
     return true;

@@ -58,17 +58,18 @@ export function withExemplars(sums: Families, reports: readonly Families[]): Fam
   for (const { name, values } of reports.flat())
     for (const sample of values) {
       if (sample.exemplar === undefined) continue;
-      const key = keyOf(name, sample);
+      const key = seriesKey(name, sample);
       const known = latest.get(key);
       if (!known || known.timestamp <= sample.exemplar.timestamp) latest.set(key, sample.exemplar);
     }
   if (latest.size === 0) return sums;
   const marked = (name: string) => (sample: Sample) => {
-    const exemplar = latest.get(keyOf(name, sample));
+    const exemplar = latest.get(seriesKey(name, sample));
     return exemplar ? { ...sample, exemplar } : sample;
   };
   return sums.map((family) => ({ ...family, values: family.values.map(marked(family.name)) }));
 }
 
-const keyOf = (name: string, { metricName = name, labels }: Sample): string =>
+/** Equal for samples of one series, whichever node has them. */
+export const seriesKey = (name: string, { metricName = name, labels }: Sample): string =>
   JSON.stringify([metricName, Object.entries(labels).sort()]);

@@ -12,13 +12,14 @@ import { freePorts } from "../harness/ports.js";
 import { ownExchange } from "../harness/rabbitmq.js";
 import { describeWithRabbitMq, describeWithRedis } from "../harness/services.js";
 import { until } from "../harness/until.js";
-import { type Container, type Env, ImageRoot, readDockerfile } from "./image.js";
+import { type Container, type Env, ImageRoot, NEXT_VERSION, readDockerfile, seesNext } from "./image.js";
 
 interface Service {
   readonly image: string;
-  readonly build?: unknown;
+  readonly build?: string | { readonly target: string };
+  readonly networks?: { readonly default: { readonly aliases: readonly string[] } };
   readonly command?: readonly string[];
-  readonly environment: Env;
+  readonly environment?: Env;
   readonly volumes?: readonly string[];
   readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>;
 }
@@ -37,6 +38,10 @@ const service = (name: string): Service => {
   return { ...found, ...(found.command && { command: found.command.map((word) => word.replaceAll("$$", "$")) }) };
 };
 
+/** Those of its URLs and addresses. */
+const hostsOf = ({ environment = {} }: Pick<Service, "environment">): readonly string[] =>
+  Object.values(environment).flatMap((value) => /^(?:\w+:\/\/(?:.*@)?)?([\w.-]+):\d+/.exec(value)?.[1] ?? []);
+
 describe("compose.yaml", () => {
   // It names its parts as an older draft did, and its formats are those of durations and ports.
   const named = JSON.stringify(schema, (key, value) => (key === "id" && typeof value === "string" ? undefined : value));
@@ -49,22 +54,24 @@ describe("compose.yaml", () => {
     expect(isCompose(misspelt)).toBe(false);
   });
 
-  it("names services, conditions, volumes and stages that are there", () => {
-    for (const { depends_on = {}, volumes = [], build } of Object.values(compose.services)) {
+  it("names services, hosts, conditions, volumes and stages that are there", () => {
+    const aliases = Object.values(compose.services).flatMap(({ networks }) => networks?.default.aliases ?? []);
+    const hosts = new Set([...Object.keys(compose.services), ...aliases, "127.0.0.1"]);
+    for (const { depends_on = {}, volumes = [], build, environment = {} } of Object.values(compose.services)) {
+      expect(hostsOf({ environment }).filter((host) => !hosts.has(host))).toEqual([]);
       for (const [name, { condition }] of Object.entries(depends_on)) {
         expect(Object.keys(compose.services)).toContain(name);
         // Only what ends by itself completes.
         expect(condition === "service_completed_successfully").toBe(name === "keys");
       }
       for (const volume of volumes) expect(Object.keys(compose.volumes)).toContain(volume.split(":")[0]);
-      if (typeof build === "object") expect(readDockerfile("worker").command.length).toBeGreaterThan(0);
+      if (typeof build === "object") expect(readDockerfile(build.target).command).not.toEqual([]);
     }
-    for (const host of ["postgres", "redis", "rabbitmq"]) expect(text).toMatch(new RegExp(`@?${host}:\\d+`));
+    expect(hostsOf(service("saga-1"))).toEqual(["postgres", "redis", "rabbitmq", "127.0.0.1"]);
+    expect(hostsOf(service("worker"))).toEqual(["nodes", "nodes"]);
   });
 });
 
-/** A release after this one, as tests pretend it. */
-const NEXT = { version: "99.0.0", statements: ['ALTER TABLE "runs" ADD COLUMN "later" integer'] } as const;
 const NODES = ["saga-1", "saga-2"] as const;
 
 describeWithRedis("what compose.yaml runs", (redisUrl) => {
@@ -183,8 +190,7 @@ describeWithRedis("what compose.yaml runs", (redisUrl) => {
           return run.state !== "running" && run.state !== "paused" && run;
         });
       };
-      const next = ImageRoot.layOut();
-      await next.becomeNext(NEXT.version, NEXT.statements);
+      const next = await ImageRoot.layOutNext();
       for (const files of [next, image])
         for (const name of NODES) {
           const [replaced, other] = [nodes[name], nodes[name === "saga-1" ? "saga-2" : "saga-1"]];
@@ -194,7 +200,7 @@ describeWithRedis("what compose.yaml runs", (redisUrl) => {
           expect(await confirmed(other, await startRun(other))).toMatchObject({ state: "succeeded" });
           await bringUp(name, files);
           const cluster = await ask<{ nodes: { version?: string }[] }>(replaced, "/cluster", { key: "ops" });
-          const isNext = cluster.nodes.some(({ version }) => version === NEXT.version);
+          const isNext = cluster.nodes.some(({ version }) => version === NEXT_VERSION);
           expect(isNext).toBe(files === next);
           for (const id of waiting)
             expect(await confirmed(replaced, id)).toMatchObject({
@@ -202,7 +208,7 @@ describeWithRedis("what compose.yaml runs", (redisUrl) => {
               output: { confirmed_by: "ann" },
             });
         }
-      expect(await database.sql`select later from runs where later is not null`).toEqual([]);
+      await seesNext(database.sql);
       expect(await worker.stop(), worker.output).toBe(0);
       for (const name of NODES) expect(await nodes[name].container?.stop()).toBe(0);
     });

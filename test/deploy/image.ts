@@ -17,6 +17,7 @@ import {
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
+import type { Sql } from "postgres";
 import { packageRoot } from "../../src/config/package.js";
 import { atFileEnd } from "../harness/file-end.js";
 import { addMigrations } from "../harness/next-build.js";
@@ -29,8 +30,15 @@ const NODE_USER = 1_000;
 const isRoot = process.getuid?.() === 0;
 const AS_USER = isRoot ? { uid: NODE_USER, gid: NODE_USER } : {};
 
+/** Of a release after this one, as tests pretend it, and the column that its migration adds to `runs`. */
+export const NEXT_VERSION = "99.0.0";
+const NEXT_COLUMN = "later";
+
+/** Throws where the next release has not migrated the database. */
+export const seesNext = (sql: Sql) => sql`select ${sql(NEXT_COLUMN)} from runs limit 0`;
+
 interface Copy {
-  /** Of this checkout, or of the first stage. */
+  /** Of this checkout, or of the stage `build`. */
   readonly from: string;
   readonly to: string;
   readonly isBuilt: boolean;
@@ -80,12 +88,12 @@ export class ImageRoot {
     readonly stage: Stage,
   ) {}
 
-  private static first: ImageRoot | undefined;
+  private static build: ImageRoot | undefined;
 
-  /** The first stage, in which the others' files are made. */
+  /** The stage in which the others' files are made. */
   private static built(): ImageRoot {
-    ImageRoot.first ??= ImageRoot.layOut("build");
-    return ImageRoot.first;
+    ImageRoot.build ??= ImageRoot.layOut("build");
+    return ImageRoot.build;
   }
 
   static layOut(name?: string): ImageRoot {
@@ -105,12 +113,12 @@ export class ImageRoot {
       mkdirSync(root.at(name));
       if (isRoot) chownSync(root.at(name), NODE_USER, NODE_USER);
     }
-    for (const line of stage.runs) root.build(line);
+    for (const line of stage.runs) root.perform(line);
     return root;
   }
 
   /** What a RUN does to the files of the image. */
-  private build(line: string): void {
+  private perform(line: string): void {
     const [program = "", ...args] = line.split(" ");
     // What it would install is here.
     if (line === "npm ci") symlinkSync(join(packageRoot(), "node_modules"), this.at("app/node_modules"));
@@ -125,12 +133,15 @@ export class ImageRoot {
     symlinkSync(this.at(target), this.at(path));
   }
 
-  /** The image of a pretended next release: it has another version, and a migration more. */
-  becomeNext(version: string, statements: readonly string[]): Promise<void> {
-    const path = this.at("app/package.json");
+  /** The image of the service in a pretended next release: it has another version, and a migration more. */
+  static async layOutNext(): Promise<ImageRoot> {
+    const root = ImageRoot.layOut();
+    const path = root.at("app/package.json");
     const own = JSON.parse(readFileSync(path, "utf8")) as object;
-    writeFileSync(path, JSON.stringify({ ...own, version }));
-    return addMigrations(this.at("app/src/store/migrations"), [statements]);
+    writeFileSync(path, JSON.stringify({ ...own, version: NEXT_VERSION }));
+    const added = `ALTER TABLE "runs" ADD COLUMN "${NEXT_COLUMN}" integer`;
+    await addMigrations(root.at("app/src/store/migrations"), [[added]]);
+    return root;
   }
 
   /** A path of the image as one of this machine. */

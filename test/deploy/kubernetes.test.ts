@@ -22,7 +22,7 @@ import { freePorts } from "../harness/ports.js";
 import { ownExchange } from "../harness/rabbitmq.js";
 import { describeWithRabbitMq, describeWithRedis } from "../harness/services.js";
 import { until } from "../harness/until.js";
-import { type Container, type Env, ImageRoot, readDockerfile } from "./image.js";
+import { type Container, type Env, ImageRoot, NEXT_VERSION, readDockerfile, seesNext } from "./image.js";
 
 const FOLDER = join(packageRoot(), "docs", "deploy", "kubernetes");
 
@@ -121,9 +121,6 @@ describe("the manifests", () => {
   });
 });
 
-/** A release after this one, as tests pretend it. */
-const NEXT = { version: "99.0.0", statements: ['ALTER TABLE "runs" ADD COLUMN "later" integer'] } as const;
-
 describeWithRedis("what the Deployment runs", (redisUrl) => {
   describeWithRabbitMq("with RabbitMQ", (amqpUrl) => {
     let database: TestDatabase;
@@ -217,11 +214,10 @@ describeWithRedis("what the Deployment runs", (redisUrl) => {
 
     it("is upgraded and taken back as the strategy says: a pod of the other release is ready before one ends", async () => {
       expect(deployment?.spec.strategy.rollingUpdate).toEqual({ maxUnavailable: 0, maxSurge: 1 });
-      const next = ImageRoot.layOut();
-      await next.becomeNext(NEXT.version, NEXT.statements);
+      const next = await ImageRoot.layOutNext();
       let running = [await pod(root), await pod(root)];
       const own = (await versionOf(running[0] as Pod)) ?? "";
-      for (const [image, version] of [[next, NEXT.version] as const, [root, own] as const]) {
+      for (const [image, version] of [[next, NEXT_VERSION] as const, [root, own] as const]) {
         for (const old of running) {
           const surge = await pod(image);
           expect(await versionOf(surge)).toBe(version);
@@ -230,7 +226,7 @@ describeWithRedis("what the Deployment runs", (redisUrl) => {
         }
       }
       await until(async () => (await nodesOf(running[0] as Pod)) === 4, { what: "the nodes of both pods" });
-      expect(await database.sql`select later from runs`).toEqual([]);
+      await seesNext(database.sql);
       for (const { container } of running) expect(await container.stop(), container.output).toBe(0);
     });
   });

@@ -277,14 +277,14 @@ describe("Dockerfile", () => {
     expect({ missing, left }).toEqual({ missing: [], left: [] });
   });
 
-  it("has everything that the service reads at run time in its second stage", () => {
-    const second = lines.slice(lines.findLastIndex((line) => line.startsWith("FROM "))).join("\n");
+  it("has everything that the service reads at run time in its last stage", () => {
+    const last = lines.slice(lines.findLastIndex((line) => line.startsWith("FROM "))).join("\n");
     const needed = ["package.json", "node_modules", "dist", "src/store/migrations", "src/dispatch/worker.proto"];
-    expect(needed.filter((path) => !second.includes(path))).toEqual([]);
-    expect(second).toMatch(/^USER node$/m);
-    expect(second).toMatch(/HOST=0\.0\.0\.0/);
+    expect(needed.filter((path) => !last.includes(path))).toEqual([]);
+    expect(last).toMatch(/^USER node$/m);
+    expect(last).toMatch(/HOST=0\.0\.0\.0/);
     // The operator says so, not the image.
-    expect(second).not.toMatch(/^ENV .*SAGA_(?:INSECURE|AUTH)/m);
+    expect(last).not.toMatch(/^ENV .*SAGA_(?:INSECURE|AUTH)/m);
   });
 
   it("has the command saga on its path", () => {
