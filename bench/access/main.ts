@@ -18,6 +18,7 @@ node dist/bench/access/main.js [options]
   --before <file>       the service of another build, as --service of the bench: "off" is compared with it
   --rounds <number>     the least number of rounds, each with services of its own (10)
   --most <number>       the most rounds (60)
+  --warming <number>    passes of each service before its turns (20)
   --turns <number>      turns of each service in a round (6)
   --seconds <number>    no round begins later than this (unlimited)
   --bound <percent>     what access control may cost (5); off against --before: 1
@@ -52,9 +53,6 @@ const WORKS: readonly Work[] = [
   },
 ];
 
-/** Passes before the turns of a round. */
-const WARMING = 20;
-
 type Costs = Readonly<Record<keyof Spent, number>>;
 /** In milliseconds a unit. */
 type Round = ReadonlyMap<Mode, Costs>;
@@ -67,7 +65,8 @@ async function main(): Promise<void> {
   const text = { type: "string" } as const;
   const { values } = parseArgs({
     options: {
-      ...{ work: text, modes: text, before: text, rounds: text, most: text, turns: text, seconds: text, bound: text },
+      ...{ work: text, modes: text, before: text, rounds: text, most: text, seconds: text, bound: text },
+      ...{ warming: text, turns: text },
       ...{ database: text, profile: text, rows: text, help: { type: "boolean" } },
     },
   });
@@ -76,8 +75,9 @@ async function main(): Promise<void> {
   const works = (values.work ?? "three-steps-grpc,list").split(",").map(workNamed);
   const modes = (values.modes ?? "off,api_key,jwt").split(",") as Mode[];
   const server = await openServer(values.database ?? (process.env.DATABASE_URL || undefined));
-  const { rounds = "10", most = "60", turns = "6", seconds = "Infinity", bound = "5" } = values;
-  const limits = { least: Number(rounds), most: Number(most), turns: Number(turns), bound: Number(bound) / 100 };
+  const { rounds = "10", most = "60", seconds = "Infinity", bound = "5", warming = "20", turns = "6" } = values;
+  const limits = { least: Number(rounds), most: Number(most), bound: Number(bound) / 100 };
+  const passes = { server, warming: Number(warming), turns: Number(turns), rows: Number(rows) };
   const until = performance.now() + Number(seconds) * 1_000;
   const places: readonly PlaceOptions[] = [
     ...(service === undefined ? [] : [{ mode: "before" as const, service }]),
@@ -88,7 +88,7 @@ async function main(): Promise<void> {
   try {
     for (let nth = 0; nth < limits.most && performance.now() < until && !interrupted.signal.aborted; nth++) {
       if (nth >= limits.least && !isOpen()) break;
-      const round = await takeRound(inOrder(places, nth), works, { server, turns: limits.turns, rows: Number(rows) });
+      const round = await takeRound(inOrder(places, nth), works, passes);
       for (const [work, costs] of round) taken.get(work)?.push(costs);
       process.stderr.write(`\rround ${nth + 1}`);
     }
@@ -107,6 +107,7 @@ function workNamed(name: string): Work {
 
 interface RoundOptions {
   readonly server: Server;
+  readonly warming: number;
   readonly turns: number;
   readonly rows: number;
 }
@@ -114,14 +115,14 @@ interface RoundOptions {
 async function takeRound(
   options: readonly PlaceOptions[],
   works: readonly Work[],
-  { server, turns, rows }: RoundOptions,
+  { server, warming, turns, rows }: RoundOptions,
 ): Promise<ReadonlyMap<Work, Round>> {
   const places: Place[] = [];
   try {
     for (const one of options) places.push(await openPlace(one, server));
     for (const place of places) await prepare(place, works, rows);
     // What is compiled, planned and cached on the way is in no turn.
-    for (let nth = 0; nth < WARMING; nth++)
+    for (let nth = 0; nth < warming; nth++)
       for (const work of works) for (const place of inOrder(places, nth)) await perform(work, place);
     const spent = new Map(works.map((work) => [work, new Map<Mode, Costs>()]));
     for (let nth = 0; nth < turns; nth++)

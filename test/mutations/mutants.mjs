@@ -887,7 +887,7 @@ export const MUTANTS = [
   {
     name: "a step that is left keeps its slot",
     file: "machines/decide/draft.ts",
-    find: "for (const release of slotReleases(this.context, patch)) this.owe(release);",
+    find: "if (slot || entry?.slot) for (const release of slotReleases(this.context, patch)) this.owe(release);",
     replace: "",
     test: "test/run/slots.test.ts",
     red: "a step's key the slot stays through the retries of a step, and is free after its final failure",

