@@ -30,7 +30,7 @@ CMD ["node", "--enable-source-maps", "dist/examples/quick-start/worker.js"]
 
 FROM node:24-slim
 # Beyond loopback, so the service ends with a sentence until the operator sets SAGA_AUTH, or SAGA_INSECURE=1.
-ENV NODE_ENV=production HOST=0.0.0.0 SAGA_DATA_DIR=/data
+ENV NODE_ENV=production HOST=0.0.0.0 SAGA_DATA_DIR=/data TMPDIR=/data
 WORKDIR /app
 COPY --from=build /app/package.json ./
 # Of node_modules, only the programs of the embedded Postgres.
@@ -43,7 +43,7 @@ COPY src/dispatch/worker.proto ./src/dispatch/worker.proto
 COPY LICENSE ./
 # The command for operators: docker exec … saga key create.
 RUN chmod +x dist/service/cli/main.js && ln -s /app/dist/service/cli/main.js /usr/local/bin/saga
-# Only the embedded Postgres writes, and only to /data. /keys is for a volume of key files, as compose.yaml has it.
+# It writes to /data alone: the embedded Postgres, and temporary files. /keys is for a volume of key files, as compose.yaml has it.
 RUN mkdir /data /keys && chown node:node /data /keys
 VOLUME /data
 USER node

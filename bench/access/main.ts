@@ -19,7 +19,7 @@ node dist/bench/access/main.js [options]
   --rounds <number>     the least number of rounds, each with services of its own (10)
   --most <number>       the most rounds (60)
   --warming <number>    passes of each service before its turns (20)
-  --turns <number>      turns of each service in a round (6)
+  --turns <number>      turns of each service in a round (50)
   --seconds <number>    no round begins later than this (unlimited)
   --bound <percent>     what access control may cost (5); off against --before: 1
   --database <url>      the Postgres server (DATABASE_URL, or an embedded one)
@@ -75,7 +75,7 @@ async function main(): Promise<void> {
   const works = (values.work ?? "three-steps-grpc,list").split(",").map(workNamed);
   const modes = (values.modes ?? "off,api_key,jwt").split(",") as Mode[];
   const server = await openServer(values.database ?? (process.env.DATABASE_URL || undefined));
-  const { rounds = "10", most = "60", seconds = "Infinity", bound = "5", warming = "20", turns = "6" } = values;
+  const { rounds = "10", most = "60", seconds = "Infinity", bound = "5", warming = "20", turns = "50" } = values;
   const limits = { least: Number(rounds), most: Number(most), bound: Number(bound) / 100 };
   const passes = { server, warming: Number(warming), turns: Number(turns), rows: Number(rows) };
   const until = performance.now() + Number(seconds) * 1_000;

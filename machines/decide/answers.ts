@@ -3,6 +3,7 @@
 // (law 11).
 
 import type { Command, Reported } from "../messages/command.js";
+import { Needed } from "../messages/fact.js";
 import { type Owed, outboxRow } from "../messages/owed.js";
 import { type DecisionOn, refused, unchanged } from "../messages/transition.js";
 import type { ActionCall } from "../state/call.js";
@@ -24,7 +25,7 @@ import {
   queueCall,
   resolveDispatch,
 } from "./dispatching.js";
-import { currentPlan, type Draft, Needed } from "./draft.js";
+import { currentPlan, type Draft } from "./draft.js";
 import { groupOf, setGroup } from "./ledger/groups.js";
 import { endingCode, recordAbortedStep } from "./ledger/rows.js";
 import { joinIfMayHaveHappened, joinUndoList, rollbackState } from "./ledger/undo-list.js";

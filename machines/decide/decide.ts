@@ -2,7 +2,7 @@
 // state answers every command: with transitions, with a no-op, or with a refusal and its reason.
 
 import type { AnswerTo, Command, CommandType, RunCommand } from "../messages/command.js";
-import type { Facts } from "../messages/fact.js";
+import { type Facts, Needed } from "../messages/fact.js";
 import type { Absent, Decision, DecisionOn } from "../messages/transition.js";
 import type { RunContext } from "../state/context.js";
 import { type CommandReach, type Everything, isWithin } from "../state/reach.js";
@@ -11,7 +11,7 @@ import { advance } from "./advance.js";
 import { carry, offer, report } from "./answers.js";
 import { cancel } from "./cancel.js";
 import { childEnded } from "./children-ended.js";
-import { Draft, Needed } from "./draft.js";
+import { Draft } from "./draft.js";
 import { acceptEvent } from "./events.js";
 import { pause, resume } from "./hold.js";
 import { failIncident, retryStep, retryUndo, skipStep, skipUndo } from "./incidents.js";

@@ -118,7 +118,7 @@ export function dispatchOf(
   const until = handOverBy === undefined ? {} : { handOverBy };
   const traceparent = facts.traces?.attempt(context, dispatchId) ?? given;
   const traced = traceparent === undefined ? {} : { traceparent };
-  return { dispatchId, runId, tenantId, dryRun, attempt, deadlineAt, ...until, ...traced, call };
+  return { dispatchId, runId, tenantId, dryRun, attempt, deadlineAt, call, ...until, ...traced };
 }
 
 /** The worker is alive: its heartbeat timeout starts anew. */

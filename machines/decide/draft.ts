@@ -6,7 +6,7 @@ import type { Expression } from "../expression/index.js";
 import { scopeOf } from "../expression/scope.js";
 import type { AuditEvent, AuditType } from "../messages/audit.js";
 import type { Answer } from "../messages/command.js";
-import type { Facts, Need } from "../messages/fact.js";
+import type { Facts } from "../messages/fact.js";
 import type { EventConditions, Owed, Send, Write } from "../messages/owed.js";
 import type { Decided, Transition, VersionOf } from "../messages/transition.js";
 import { isLongWait, type Patch, type RunContext } from "../state/context.js";
@@ -17,11 +17,6 @@ import type { StepPlan } from "../steps/step.js";
 import type { RunId } from "../values/ids.js";
 import { beginningOfJson, type Json, type JsonObject, measure } from "../values/json.js";
 import { eventWaitRow, slotReleases, taskClosing } from "./ledger/waits.js";
-
-/** Thrown inside a decision that lacks a fact. It never leaves decide(). */
-export class Needed {
-  constructor(readonly need: Need) {}
-}
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 

@@ -4,12 +4,12 @@
 import type { Expression } from "../expression/index.js";
 import { scopeOf } from "../expression/scope.js";
 import type { Command } from "../messages/command.js";
-import type { EventFact } from "../messages/fact.js";
+import { type EventFact, Needed } from "../messages/fact.js";
 import { eventTaken } from "../messages/owed.js";
 import { type DecisionOn, unchanged } from "../messages/transition.js";
 import { isHalted } from "../state/context.js";
 import { type EventWait, eventValue, pick } from "../steps/event.js";
-import { currentPlan, type Draft, Needed } from "./draft.js";
+import { currentPlan, type Draft } from "./draft.js";
 import { completeStep } from "./token.js";
 
 /** An event was published that the run may be waiting for. Of all events that it has not looked at, it consumes the oldest. */

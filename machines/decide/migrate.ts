@@ -2,12 +2,12 @@
 // changes, is found out in machines/migrate, which the fact brings along.
 
 import type { Command, Reason, Refused } from "../messages/command.js";
-import type { VersionChange } from "../messages/fact.js";
+import { Needed, type VersionChange } from "../messages/fact.js";
 import { type DecisionOn, refused, unchanged } from "../messages/transition.js";
 import type { RunContext } from "../state/context.js";
 import { isTerminal } from "../state/lifecycle.js";
 import type { Failure } from "../steps/step.js";
-import { type Draft, Needed } from "./draft.js";
+import type { Draft } from "./draft.js";
 import { acted, ended, recordAct } from "./hold.js";
 import { storeVariables } from "./ledger/variables.js";
 

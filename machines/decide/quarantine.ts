@@ -2,13 +2,15 @@
 // an operator's pause.
 
 import type { Command } from "../messages/command.js";
+import { Needed } from "../messages/fact.js";
 import { type DecisionOn, refused, unchanged } from "../messages/transition.js";
 import { isHalted, isPausing, type Patch, type RunContext } from "../state/context.js";
 import { isTerminal, type RunState } from "../state/lifecycle.js";
 import { awaitedSignal } from "../state/wait.js";
 import { dispatchRequest } from "./dispatching.js";
-import { type Draft, Needed } from "./draft.js";
+import type { Draft } from "./draft.js";
 import { rescanFromStart } from "./events.js";
+import { tendDetachedGroups } from "./ledger/groups.js";
 import { consumeSignal, mayHaveSignal } from "./ledger/signals.js";
 import { letOthersPass, wantSlotAgain } from "./ledger/slots.js";
 import { completeWait } from "./tasks.js";
@@ -42,6 +44,8 @@ export function continueAfterHalt(draft: Draft): void {
   if (awaited !== undefined && facts.signal === undefined) throw new Needed({ kind: "signal", name: awaited });
   draft.change(rescanAfterHalt(context));
   wantSlotAgain(draft);
+  // The ends of detached branches were only counted, and what the run waits for may be something else.
+  tendDetachedGroups(draft);
   if (awaited !== undefined && facts.signal) {
     consumeSignal(draft, facts.signal);
     completeWait(draft, facts.signal.payload);

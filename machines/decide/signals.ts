@@ -7,7 +7,7 @@
 // The commands `take` and `look` are sent between runs and keep their durable names; see acceptSignal and requestMatch.
 
 import type { Command } from "../messages/command.js";
-import type { RecordedSignal } from "../messages/fact.js";
+import { Needed, type RecordedSignal } from "../messages/fact.js";
 import { commandOwed, type Owed, signalRecorded } from "../messages/owed.js";
 import { type DecisionOn, refused, unchanged } from "../messages/transition.js";
 import { isHalted, type RunContext } from "../state/context.js";
@@ -15,7 +15,7 @@ import { isTerminal } from "../state/lifecycle.js";
 import type { Wait } from "../state/wait.js";
 import type { RunId } from "../values/ids.js";
 import { MAX_KEPT_SIGNALS } from "../values/limits.js";
-import { currentPlan, type Draft, Needed } from "./draft.js";
+import { currentPlan, type Draft } from "./draft.js";
 import { consumeSignal } from "./ledger/signals.js";
 import { isTaskSignal } from "./tasks.js";
 import { completeStep } from "./token.js";

@@ -4,6 +4,7 @@
 import { doneLabel, raiseLabel } from "../chart/labels.js";
 import { ExpressionError, withFuel } from "../expression/index.js";
 import { scopeOf } from "../expression/scope.js";
+import { Needed } from "../messages/fact.js";
 import { livingChildren, type RunContext } from "../state/context.js";
 import type { StepError } from "../state/entry.js";
 import type { Frame } from "../state/frame.js";
@@ -12,7 +13,7 @@ import type { Entered, Failure, StepOutcome, StepPlan } from "../steps/step.js";
 import type { Json, JsonObject } from "../values/json.js";
 import { MAX_NESTING } from "../values/limits.js";
 import { dispatchCancelled, startCall } from "./dispatching.js";
-import { currentPlan, type Draft, Needed } from "./draft.js";
+import { currentPlan, type Draft } from "./draft.js";
 import {
   abortStep,
   concludeSuccess,
@@ -34,6 +35,7 @@ import {
   moveTo,
   nextOf,
   popFrame,
+  rollsBack,
   tryBeingLeft,
   whileFrame,
 } from "./ledger/frames.js";
@@ -288,17 +290,17 @@ export function unwindTry(draft: Draft, unwinding: NonNullable<RunContext["unwin
   draft.change({ unwinding });
   const frame = tryBeingLeft(draft);
   const { entry, error, timedOut } = unwinding;
-  const rollsBack = frame.rollback === true && catchesError(draft, frame, error);
+  const undoes = rollsBack(draft, frame, error);
   // After a plain error the branches that a join left running go on.
-  if ((timedOut || rollsBack) && livingChildren(draft.context, entry) > 0) {
+  if ((timedOut || undoes) && livingChildren(draft.context, entry) > 0) {
     stopChildren(draft, entry, error.message, true);
     draft.change({ wait: { kind: "children" } });
     return draft.close("note");
   }
   draft.change({ wait: undefined, call: undefined, items: undefined });
   dropEndedGroups(draft, entry);
-  if (rollsBack) passUnprotected(draft, entry);
-  if (rollsBack && draft.context.owed > frame.owed) return draft.close("note");
+  if (undoes) passUnprotected(draft, entry);
+  if (undoes && draft.context.owed > frame.owed) return draft.close("note");
   endUnwinding(draft, unwinding);
 }
 
@@ -342,11 +344,11 @@ export function proceedAfterChildren(draft: Draft): void {
 
 /**
  * Aborts what the run is doing and rolls it back. A dispatch in flight is cancelled at the worker and awaited first, unless the
- * run is abandoned. A try that is being left is left first.
+ * run is abandoned. A try that is being left is left first, unless all that it waits for is the dispatch of an abandoned run.
  */
 export function abortRun(draft: Draft, ending: Ending): void {
   const { wait, unwinding } = draft.context;
-  if (unwinding) {
+  if (unwinding && !(ending.abandon && onlyAwaitsDispatch(draft, unwinding))) {
     draft.change({ ending });
     // Children of the try may have ended while the run was in quarantine.
     return proceedAfterChildren(draft);
@@ -358,5 +360,11 @@ export function abortRun(draft: Draft, ending: Ending): void {
     return draft.close("undo");
   }
   abortStep(draft, ending);
+  draft.change({ unwinding: undefined });
   startEnding(draft, ending);
+}
+
+/** The try timed out while a worker had a step of it, and undoes nothing once that is answered. */
+function onlyAwaitsDispatch(draft: Draft, { error }: NonNullable<RunContext["unwinding"]>): boolean {
+  return draft.context.wait?.kind === "dispatched" && !rollsBack(draft, tryBeingLeft(draft), error);
 }

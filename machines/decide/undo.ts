@@ -1,6 +1,6 @@
 // Working off the undo list of a run, or the part of it that a try has added: one compensation after the other, newest first.
 
-import type { ActionFact } from "../messages/fact.js";
+import { type ActionFact, Needed } from "../messages/fact.js";
 import { undoSettled } from "../messages/owed.js";
 import type { ActionCall } from "../state/call.js";
 import type { StepError } from "../state/entry.js";
@@ -10,7 +10,7 @@ import type { StepErrorCode } from "../values/error-code.js";
 import type { JsonObject } from "../values/json.js";
 import { completeRetry } from "../values/retry.js";
 import { queueCall } from "./dispatching.js";
-import { type Draft, Needed } from "./draft.js";
+import type { Draft } from "./draft.js";
 import { concludeEnding, continueEnding } from "./ending.js";
 import { beginUndoIncident, undoStandsAtIncident } from "./ledger/incidents.js";
 import { findAction, rollbackState, undoMetadata } from "./ledger/undo-list.js";

@@ -22,7 +22,7 @@ import {
 } from "./tables.js";
 
 /** The needs that a store of runs answers. */
-export type StoreNeed = Exclude<Need, { kind: "workflow" | "version" | "output_schema" }>;
+export type StoreNeed = Exclude<Need, { kind: "workflow" | "version" | "output_schema" | "schema" }>;
 
 export interface ReadOptions {
   readonly limits: Pick<RunLimits, "output">;

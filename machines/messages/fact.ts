@@ -35,7 +35,7 @@ export interface Facts {
   licensed(tenantId: string | undefined, group: string): boolean;
   /** Absent: this service exports no spans. */
   readonly traces?: TraceSource;
-  /** The problems of `value` under the JSON Schema. Empty: it conforms. */
+  /** The problems of `value` under the JSON Schema. Empty: it conforms. Throws Needed if the schema has to be read first. */
   conforms(schema: JsonObject, value: Json, options?: CheckOptions): readonly string[];
   /**
    * The signal of a name that the run is to take: the one that it was promised, or the oldest of its own and its family's that is neither
@@ -197,7 +197,14 @@ export type Need =
   | { readonly kind: "startup"; readonly runId: RunId }
   | { readonly kind: "output_schema"; readonly hash: string }
   | { readonly kind: "keyed_run"; readonly workflowId: string; readonly key: string }
-  | { readonly kind: "version"; readonly version: number };
+  | { readonly kind: "version"; readonly version: number }
+  /** Reading it takes longer than a decision may. */
+  | { readonly kind: "schema"; readonly schema: JsonObject };
+
+/** Thrown inside a decision that lacks a fact. It never leaves decide(). */
+export class Needed {
+  constructor(readonly need: Need) {}
+}
 
 /** The facts that the shell reads on demand. */
 export type Fetched = Pick<

@@ -126,6 +126,8 @@ export class Family implements RehearsalHost {
     // No operator moves a rehearsed run.
     if (need.kind === "version") return { version: null };
     if (need.kind === "output_schema") return { outputSchema: null };
+    // Its schemas are read at once.
+    if (need.kind === "schema") return {};
     // A run outside the rehearsal is assumed to exist.
     if (need.kind === "target") return { target: { id: need.runId } };
     if (need.kind !== "workflow") return this.store.fetch(run.context.run, need);

@@ -52,6 +52,8 @@ function ofFailure(rules: MockRules, type: string | undefined, { attempt, metada
     code: typeof code === "string" ? code : "unknown",
     ...(typeof message === "string" && message !== "" && { message }),
     ...(typeof retryable === "boolean" && { retryable }),
+    // The service gives this code where it lost the worker.
+    ...(code === "heartbeat_timeout" && { outcome_unknown: true }),
   };
   return { mock: { error } };
 }

@@ -19,7 +19,7 @@ export interface Reading {
 }
 
 const MAX_FAULTS = 3;
-/** Instructions of all patterns of a schema. Compiling takes 1 to 4 µs for each (measured), and the first check with a stored schema waits for all of them. */
+/** Instructions of all patterns of a schema. Compiling takes 1 to 4 µs for each (measured), and the first run that needs a stored schema waits for all of them. */
 const MAX_PROGRAMS = 30_000;
 /** What a pattern counts besides its instructions: compiling the smallest takes 0.4 ms in a cold process (measured), so that 480 are the most. */
 const PATTERN = 50;

@@ -16,7 +16,6 @@ export const asDispatchId = (uuid: string): DispatchId => uuid as DispatchId;
 export const shardNumber = (uuid: string): number => Number.parseInt(uuid.slice(-2), 16);
 
 export const isRunId = (value: unknown): value is RunId => isUuid(value);
-export const isDispatchId = (value: unknown): value is DispatchId => isUuid(value);
 
 /** The run id that a text is, or undefined. UUIDs compare in lower case. */
 export const parseRunId = (text: unknown): RunId | undefined =>

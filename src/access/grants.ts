@@ -1,4 +1,5 @@
 // What an API key may be given, and by whom: no one grants more than they have. It reads and writes nothing.
+import { readInstant, YEAR_9999_END_S } from "../../machines/index.js";
 import { badRequest, forbidden } from "../errors.js";
 import { narrowingOf } from "./ownership.js";
 import { ALL, Patterns } from "./patterns.js";
@@ -24,6 +25,15 @@ export const MOST_NAME = 200;
 
 /** The roles that only the platform gives. */
 const PLATFORM_GRANTS: readonly Role[] = ["platform", "scrape"];
+
+/**
+ * When a key is asked to end, epoch milliseconds. Nothing here is later than the year 9999: an offset may make it later, and the last second is
+ * as good. Undefined: the text is no RFC 3339 time.
+ */
+export function expiryIn(text: string): number | undefined {
+  const read = readInstant(text);
+  return read && Math.min(read.seconds, YEAR_9999_END_S) * 1_000 + Math.floor(read.nanos / 1_000_000);
+}
 
 /** Names of secrets that someone may use. An admin who is not narrowed has all that its tenant may use. */
 export function secretsOf(principal: Principal): Patterns {

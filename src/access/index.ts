@@ -1,7 +1,7 @@
 export { ClientAddresses } from "./addresses.js";
 export { type CallbackClaims, CallbackTokens, type ReportedStep } from "./callback-token.js";
 export { type CertifiedClient, ClientCertificates } from "./client-certificates.js";
-export { grantedBy, type KeyGrant, MOST_NAME, MOST_PATTERNS, PATTERN, secretsOf } from "./grants.js";
+export { expiryIn, grantedBy, type KeyGrant, MOST_NAME, MOST_PATTERNS, PATTERN, secretsOf } from "./grants.js";
 export { type MadeKey, makeApiKey } from "./key-maker.js";
 export { KEY_ID_PATTERN, parseKey } from "./key-text.js";
 export type { LoggedIn, Login } from "./oidc.js";

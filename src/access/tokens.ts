@@ -5,7 +5,7 @@
 // - A token that was verified is good until its `exp`, or until its key goes; then it is verified anew.
 // - No token is kept: what was verified is known by its hash.
 import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify, type ProtectedHeaderParameters } from "jose";
-import { isObject, WeightedCache } from "../../machines/index.js";
+import { isObject, WeightedCache, YEAR_9999_END_S } from "../../machines/index.js";
 import type { ClaimPaths, TokenSettings } from "../config/index.js";
 import type { IssuerKey, IssuerKeys } from "./issuer-keys.js";
 import type { Principal } from "./principal.js";
@@ -59,12 +59,13 @@ export class Tokens implements DigestVerifier {
     const key = await keys.keyFor({ algorithm, ...(id !== undefined && { id }) });
     const at = now();
     const claims = await verifiedClaims(token, key, algorithm, settings, at);
-    const { sub, expiresAt } = readRegistered(claims, at);
+    const { sub, expMs } = readRegistered(claims, at);
     const principal: Principal = {
-      ...{ kind: "user", sub, actor: `user:${sub}`, expiresAt, ended: key.gone },
+      // What goes on longer than a request ends when the token would be refused, and not before.
+      ...{ kind: "user", sub, actor: `user:${sub}`, expiresAt: expMs + 1_000 * TOLERANCE_S, ended: key.gone },
       ...readRights(statedIn(claims, settings.claims)),
     };
-    this.verified.set(digest, { principal, key, until: expiresAt }, token.length + digest.length);
+    this.verified.set(digest, { principal, key, until: expMs }, token.length + digest.length);
     return principal;
   }
 }
@@ -103,14 +104,12 @@ async function verifiedClaims(
 }
 
 /** What jose leaves: a time in the future, a time that is none, and a subject that cannot be stored. */
-function readRegistered(
-  { sub, exp, iat }: JWTPayload,
-  at: number,
-): { readonly sub: string; readonly expiresAt: number } {
+function readRegistered({ sub, exp, iat }: JWTPayload, at: number): { readonly sub: string; readonly expMs: number } {
   if (!isSubject(sub)) throw new Unauthenticated("sub of a token");
   if (exp === undefined || !Number.isSafeInteger(Math.floor(exp * 1_000))) throw new Unauthenticated("exp of a token");
   if (iat !== undefined && iat > Math.floor(at / 1_000) + TOLERANCE_S) throw new Unauthenticated("iat of a token");
-  return { sub, expiresAt: Math.floor(exp * 1_000) };
+  // Later than any time that can be said counts as the last one.
+  return { sub, expMs: Math.min(Math.floor(exp * 1_000), YEAR_9999_END_S * 1_000) };
 }
 
 /** It names someone, and can be stored. */

@@ -1,7 +1,8 @@
 // API keys over HTTP: make, list, revoke. Who may grant what is decided in access/; a key is in one answer, and no answer may be kept.
 import * as Type from "typebox";
-import { readInstant, UUID_PATTERN } from "../../machines/index.js";
+import { UUID_PATTERN } from "../../machines/index.js";
 import {
+  expiryIn,
   KEY_ID_PATTERN,
   type KeyGrant,
   MOST_NAME,
@@ -96,8 +97,8 @@ function grantIn({
 }
 
 function timeIn(text: string): number {
-  const instant = readInstant(text);
-  if (instant) return instant.seconds * 1_000 + Math.floor(instant.nanos / 1_000_000);
+  const time = expiryIn(text);
+  if (time !== undefined) return time;
   const message = "must be a date-time of RFC 3339";
   throw badRequest(`the body is not valid: $.expires_at ${message}`, [{ path: "$.expires_at", message }]);
 }

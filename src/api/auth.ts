@@ -8,7 +8,7 @@ import { badRequest, forbidden, notConfigured } from "../errors.js";
 import type { ApiDeps } from "./deps.js";
 import { type AccessOptions, addressOf, hasPlace, identify, NO_TENANT } from "./http/access.js";
 import { NoMembers } from "./http/body.js";
-import { cookieIn, credentialOf } from "./http/credentials.js";
+import { cookieIn } from "./http/credentials.js";
 import { PAGE_POLICY } from "./http/headers.js";
 import { refuseKey } from "./http/idempotency.js";
 import { query, Text } from "./http/parameters.js";
@@ -145,10 +145,11 @@ class SessionCookies {
   }
 
   async close(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    const { session: name, isSecure } = this.access.cookies;
-    const credential = this.access.verifier && credentialOf(request, this.access.cookies);
-    if (credential?.kind === "session") {
-      await this.deps.sessions?.close(credential.text);
+    const { session: name, isSecure, sites } = this.access.cookies;
+    // Also beside the header Authorization, which is the credential then: the cookie is cleared, so its session must not go on.
+    const id = this.access.verifier && sites.isOwnPage(request) ? cookieIn(request, name) : undefined;
+    if (id !== undefined) {
+      await this.deps.sessions?.close(id);
       request.did("session closed", {});
     }
     reply.clearCookie(name, cookieOptions(isSecure));

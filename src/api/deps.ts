@@ -122,7 +122,7 @@ export interface ApiDeps {
   /** Whose secrets there are. Absent: a definition may name any. */
   readonly secrets?: Pick<Secrets, "isOf">;
   /** `conforms` returns the problems of a value under a JSON Schema. */
-  readonly schemas: Pick<Schemas, "conforms">;
+  readonly schemas: Pick<Schemas, "conforms" | "readSlices">;
   readonly sql: Sql;
   /** The sessions for lists, single items and figures that clients read. A slow read holds up other reads only. */
   readonly readPool: ReadPool;

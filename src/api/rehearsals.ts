@@ -4,6 +4,8 @@ import type { Static } from "typebox";
 import * as Type from "typebox";
 import {
   detailOf,
+  type JsonObject,
+  type Program,
   Rehearsal,
   type Rehearsed,
   RUN_STATES,
@@ -27,6 +29,8 @@ const MAX_COMPUTING_MS = 5_000;
 /** Rehearsals of a process at the same time: each may hold 64 MiB. */
 const MAX_OPEN = 4;
 const MAX_PROBLEMS = 100;
+/** Of the scheduler: all rehearsals share its turns. */
+const PARTY = "rehearsals";
 
 const MOCKS = "Step id to a list of {output} or {error: {code, message?, retryable?, outcome_unknown?}}.";
 
@@ -92,7 +96,7 @@ export function rehearsalRoutes(app: Api, deps: ApiDeps): void {
 
 /** Throws SagaError: 404 no such version, 400 invalid mocks, 422 invalid inputs. */
 async function prepare(
-  { sql, catalog, schemas }: ApiDeps,
+  { sql, catalog, schemas, scheduler }: ApiDeps,
   principal: Principal,
   workflowId: string,
   { inputs = {}, version, mocks: raw }: Static<typeof Body>,
@@ -101,6 +105,7 @@ async function prepare(
   const program = await catalog.program(id);
   const { mocks, problems } = readMocks(raw, program);
   if (problems.length > 0) throw badRequest("the mocks are not valid", problems.slice(0, MAX_PROBLEMS));
+  for (const schema of schemasOf(program)) await scheduler.computeSlices(PARTY, schemas.readSlices(schema));
   const faults = program.inputSchema ? schemas.conforms(program.inputSchema, inputs) : [];
   if (faults.length > 0) {
     const details = faults.map((fault) => detailOf(fault, "$.inputs"));
@@ -115,6 +120,12 @@ async function prepare(
   });
 }
 
+/** What the inputs, and the forms of people, are checked with. */
+function schemasOf({ inputSchema, steps }: Program): readonly (JsonObject | undefined)[] {
+  const forms = [...steps.values()].map(({ attributes }) => attributes as { readonly form_schema?: JsonObject });
+  return [inputSchema, ...forms.map(({ form_schema }) => form_schema)];
+}
+
 async function perform(
   rehearsal: Rehearsal,
   principal: Principal,
@@ -122,7 +133,7 @@ async function perform(
 ): Promise<Rehearsed> {
   let spent = 0;
   for (;;) {
-    const { stopped, ms } = await scheduler.compute("rehearsals", () => runFor(rehearsal, SLICE_MS));
+    const { stopped, ms } = await scheduler.compute(PARTY, () => runFor(rehearsal, SLICE_MS));
     spent += ms;
     if (stopped === "over") return rehearsal.result;
     if (spent > MAX_COMPUTING_MS)

@@ -15,6 +15,7 @@ import {
   UUID_PATTERN,
 } from "../../machines/index.js";
 import { EVERYTHING, type Reach, tenantsOf } from "../access/index.js";
+import { storableMessage, storableName } from "../dispatch/worker-report.js";
 import { FOREIGN_TENANT } from "../dispatch/workers.js";
 import { badRequest, forbidden, SagaError } from "../errors.js";
 import { accepted } from "./commands.js";
@@ -40,7 +41,7 @@ const Result = Type.Object({
   result: Type.Optional(AnyObject()),
   error: Type.Optional(
     Type.Object({
-      code: Type.String({ minLength: 1, maxLength: 256 }),
+      code: Type.String({ minLength: 1 }),
       message: Type.String(),
       retryable: Type.Optional(Type.Boolean({ description: "True if absent." })),
       outcome_unknown: Type.Optional(Type.Boolean({ description: "The effect may have happened." })),
@@ -167,7 +168,9 @@ function outcomeCommand(
     retryable = true,
     outcome_unknown: outcomeUnknown = false,
   } = error ?? {};
-  return { ...dispatch, type: "failure", code, message, retryable, outcomeUnknown };
+  // Cut as over any transport: what a step fails with does not depend on the way that its error came.
+  const stored = { code: storableName(code), message: storableMessage(message) };
+  return { ...dispatch, type: "failure", ...stored, retryable, outcomeUnknown };
 }
 
 /** A report, read and checked. */

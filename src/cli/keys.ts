@@ -94,8 +94,8 @@ type Given = Readonly<Partial<Record<keyof typeof GRANTED, string>>>;
 
 /** The form of what is asked for; whether it makes sense is checked where keys are made. */
 async function grantIn(given: Given): Promise<KeyGrant> {
-  const { MOST_NAME, MOST_PATTERNS, PATTERN } = await import("../access/index.js");
-  const { isUuid, readInstant } = await import("../../machines/index.js");
+  const { expiryIn, MOST_NAME, MOST_PATTERNS, PATTERN } = await import("../access/index.js");
+  const { isUuid } = await import("../../machines/index.js");
   const wrong = (sentence: string) => new Failure(`${CREATE}: ${sentence}`);
   const { name, tenant, "expires-at": time } = given;
   if (name === undefined || name === "" || name.length > MOST_NAME)
@@ -113,8 +113,8 @@ async function grantIn(given: Given): Promise<KeyGrant> {
       throw wrong(`--${option} must be at most ${MOST_PATTERNS} ids, or beginnings of ids and *, by commas`);
     return list && { [option]: list };
   };
-  const instant = time === undefined ? undefined : readInstant(time);
-  if (time !== undefined && !instant) throw wrong("--expires-at must be a time of RFC 3339");
+  const expiresAt = time === undefined ? undefined : expiryIn(time);
+  if (time !== undefined && expiresAt === undefined) throw wrong("--expires-at must be a time of RFC 3339");
   const tenants = listIn(given.tenants)?.map((text) => uuid("--tenants", text));
   return {
     ...{ name, roles },
@@ -123,7 +123,7 @@ async function grantIn(given: Given): Promise<KeyGrant> {
     ...patterns("workflows"),
     ...patterns("services"),
     ...patterns("secrets"),
-    ...(instant && { expiresAt: instant.seconds * 1_000 + Math.floor(instant.nanos / 1_000_000) }),
+    ...(expiresAt !== undefined && { expiresAt }),
   };
 }
 

@@ -102,7 +102,7 @@ export class Core {
     readonly access: NodeAccess | undefined,
   ) {
     const { nodeId, config, sql, commits, upkeep, log, clock, metrics, egress, hints, alone, catalog } = foundations;
-    const { schemas, tenants: licences } = foundations;
+    const { schemas, scheduler, tenants: licences } = foundations;
     this.publicUrl = config.publicUrl;
     this.placement = new Placement(nodeId);
     const onAlive = (nodeIds: readonly string[]) => {
@@ -127,7 +127,7 @@ export class Core {
     this.announcer = new Announcer({ sql, log, hints, listeners, afterCommit, tenantsApart });
     this.slots = new SlotGranter({ sql, log, hints, afterCommit, polls, room: config.capacity.slotRoom });
     this.committer = new Committer({
-      ...{ sql: commits, log, metrics, scheduler: foundations.scheduler },
+      ...{ sql: commits, log, metrics, scheduler },
       onOutgoing: () => this.brokerEvents?.soon(),
       onAlone: (key) => foundations.lastWords?.say(key),
     });
@@ -144,7 +144,7 @@ export class Core {
     const { runtime, router, starter, dispatcher, placement, shedder } = this;
     const shards = () => [...placement.mine];
     this.triggers = new Triggers({
-      ...{ sql: upkeep, log, clock, metrics, catalog, schemas, starter, shards, licences, tenantsApart },
+      ...{ sql: upkeep, log, clock, metrics, catalog, schemas, scheduler, starter, shards, licences, tenantsApart },
     });
     this.operate = new Operate({
       ...{ sql, upkeep, log, metrics, starter, runs: router, shards, perSecond: config.capacity.bulkPerSecond },
@@ -361,6 +361,7 @@ export class Core {
     metrics.destinationsAway.reset();
     for (const { transport, reason } of this.dispatcher.away()) metrics.destinationsAway.inc({ transport, reason });
     metrics.runsUnreadable.set(this.poller.unreadable.count);
+    metrics.heartbeatAgeSeconds.set(this.membership.silentSeconds);
   }
 }
 

@@ -40,7 +40,7 @@ function stopOnRequest(worker: Worker, starting: Promise<NodeHandle>, log: Logge
     if (stopping) return;
     stopping = true;
     log.info({ reason }, "node stopping");
-    void endProcess(starting, log);
+    void endProcess(worker, starting, log);
   };
   process.on("message", (message) => {
     if (isMessage(message) && message.type === "stop") stop("requested by the primary");
@@ -61,13 +61,15 @@ function givenLastWords(): LastWords | undefined {
 }
 
 /** Waits for a start in progress. A start that fails ends the process by itself. */
-async function endProcess(starting: Promise<NodeHandle>, log: Logger): Promise<void> {
+async function endProcess(worker: Worker, starting: Promise<NodeHandle>, log: Logger): Promise<void> {
   setTimeout(() => {
     log.fatal("node stop timed out");
     process.exit(1);
   }, STOP_WITHIN_MS);
   try {
-    await (await starting).stop();
+    const node = await starting;
+    await node.stop();
+    await report(worker, node, UNASKED);
     process.exit(0);
   } catch (error) {
     log.fatal({ err: error }, "node stop failed");
@@ -79,14 +81,20 @@ function answer(worker: Worker, message: ToNode, node: NodeHandle, asker: Metric
   if (message.type === "suspect") node.suspect(message.key);
   if (message.type === "certificate") node.replaceCertificate();
   if (message.type === "page") asker.receive(message.id, message.page);
-  if (message.type !== "metrics.ask") return;
-  node.metrics.registry.getMetricsAsJSON().then(
-    (metrics) => send(worker, { type: "metrics", id: message.id, metrics }),
-    () => {}, // The page is made without this node.
-  );
+  if (message.type === "metrics.ask") void report(worker, node, message.id);
+}
+
+/** No round of the primary has it: what the node has counted since it was asked last is for the next one. */
+const UNASKED = 0;
+
+/** Resolves when it is on its way. Without it the page is made of the last report of this node. */
+async function report(worker: Worker, { metrics: { registry } }: NodeHandle, id: number): Promise<void> {
+  const metrics = await registry.getMetricsAsJSON().catch(() => undefined);
+  if (metrics) await new Promise<void>((resolve) => send(worker, { type: "metrics", id, metrics }, resolve));
 }
 
 /** A primary that is gone gets no message; the `disconnect` event reports that. */
-function send(worker: Worker, message: ToPrimary): void {
-  if (worker.isConnected()) worker.send(message, () => {});
+function send(worker: Worker, message: ToPrimary, sent = () => {}): void {
+  if (worker.isConnected()) worker.send(message, sent);
+  else sent();
 }

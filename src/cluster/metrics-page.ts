@@ -11,14 +11,18 @@ import type { NodeProcess } from "./node-process.js";
 const ANSWER_MS = 1_000;
 /** How long a node waits for the page. */
 const PAGE_MS = 3_000;
+/** Of a family, of nodes that have ended: each may have had other labels. A node has up to 3,400. What exceeds it falls out of the sums. */
+const KEPT_SAMPLES = 10_000;
 
 /** The primary's half: gathers and sums. */
 export class MetricsGatherer {
   private lastId = 0;
   private current: Promise<readonly NodeMetrics[]> | undefined;
   private round: Round | undefined;
-  /** A sum that falls looks like a restart, so a late node counts with its last report. */
-  private readonly lastReport = new WeakMap<NodeProcess, NodeMetrics>();
+  /** The last report of each node. A sum that falls looks like a restart, in which all that is left was counted anew: so a late node counts with it. */
+  private readonly reports = new Map<NodeProcess, NodeMetrics>();
+  /** For the same reason, what ended nodes have counted. */
+  private ended: NodeMetrics = [];
 
   constructor(private readonly serving: () => readonly NodeProcess[]) {}
 
@@ -31,7 +35,7 @@ export class MetricsGatherer {
   }
 
   receive(node: NodeProcess, id: number, metrics: NodeMetrics): void {
-    this.lastReport.set(node, metrics);
+    this.reports.set(node, metrics);
     if (this.round?.id !== id) return;
     this.round.awaited.delete(node);
     if (this.round.awaited.size === 0) this.round.close();
@@ -49,8 +53,43 @@ export class MetricsGatherer {
       this.round = { id, awaited: new Set(nodes), close };
       for (const node of nodes) node.send({ type: "metrics.ask", id });
     });
-    return nodes.flatMap((node) => [this.lastReport.get(node) ?? []]);
+    for (const [node, report] of this.reports) {
+      if (!node.hasEnded) continue;
+      this.ended = countedTogether(this.ended, report);
+      this.reports.delete(node);
+    }
+    return [this.ended, ...this.reports.values()];
   }
+}
+
+/** The counters and histograms of both. Gauges are of a node that is there. */
+export function countedTogether(ended: NodeMetrics, report: NodeMetrics): NodeMetrics {
+  const families = new Map<string, { readonly family: Counting; readonly samples: Map<string, Sample> }>();
+  for (const family of [...ended, ...report] as readonly Counting[]) {
+    if (!COUNTED.has(String(family.type))) continue;
+    const id = `${family.name} ${family.type}`;
+    const known = families.get(id);
+    const samples = known?.samples ?? new Map<string, Sample>();
+    families.set(id, { family: known ? addedUp(known.family, family) : family, samples });
+    for (const { exemplar: _, ...sample } of family.values as readonly Sample[]) {
+      const key = seriesKey(family.name, sample);
+      const before = samples.get(key);
+      if (before || samples.size < KEPT_SAMPLES)
+        samples.set(key, { ...sample, value: sample.value + (before?.value ?? 0) });
+    }
+  }
+  return [...families.values()].map(({ family, samples }) => ({ ...family, values: [...samples.values()] }));
+}
+
+const COUNTED: ReadonlySet<string> = new Set(["counter", "histogram"]);
+
+/** Of a family that workflows emit: see metric-clashes.ts. */
+type Counting = NodeMetrics[number] & { readonly openedAt?: number; readonly measured?: number };
+
+function addedUp(one: Counting, other: Counting): Counting {
+  if (one.openedAt === undefined || other.openedAt === undefined) return one;
+  const measured = (one.measured ?? 0) + (other.measured ?? 0);
+  return { ...one, openedAt: Math.min(one.openedAt, other.openedAt), measured };
 }
 
 /** One page of what the nodes report. */

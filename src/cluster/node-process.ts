@@ -51,7 +51,7 @@ export class NodeProcess {
     environment: Readonly<Record<string, string>>,
     private readonly hooks: NodeProcessHooks,
   ) {
-    const words = new NamelessWords();
+    const words = new NamelessWords(hooks.log);
     this.worker = words.fork(environment);
     this.ended = this.watchEnd(words);
     this.ready = new Promise((resolve) => {
@@ -128,8 +128,10 @@ export class NodeProcess {
 class NamelessWords {
   private file: number | undefined;
 
+  constructor(private readonly log: Logger) {}
+
   fork(environment: Readonly<Record<string, string>>): Worker {
-    this.file = openOrNone();
+    this.file = this.openOrNone();
     const inherited = ["inherit", "inherit", "inherit", "ipc"] as const;
     const stdio = this.file === undefined ? [...inherited] : [...inherited, this.file];
     // The settings of node:cluster count for the forks that follow.
@@ -151,12 +153,16 @@ class NamelessWords {
     closeSync(file);
     return said;
   }
-}
 
-function openOrNone(): number | undefined {
-  try {
-    return openNamelessFile();
-  } catch {
-    return undefined;
+  private openOrNone(): number | undefined {
+    try {
+      return openNamelessFile();
+    } catch (error) {
+      this.log.warn(
+        { err: error },
+        "the folder of temporary files cannot be written to: a run that kills its node is found late",
+      );
+      return undefined;
+    }
   }
 }

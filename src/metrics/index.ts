@@ -47,6 +47,7 @@ export interface Metrics {
   readonly runsInReview: Gauge;
   /** For how long the run that is due longest has been due: the poll is so far behind. */
   readonly wakeOverdueSeconds: Gauge;
+  readonly heartbeatAgeSeconds: Gauge;
   readonly concurrencyWaiting: Gauge;
   readonly concurrencyHeld: Gauge;
   readonly concurrencyLeaked: Gauge;
@@ -77,7 +78,7 @@ export interface Metrics {
   /** Requests for them. */
   readonly startupSeconds: Histogram<"outcome">;
   readonly httpSeconds: Histogram<"method" | "route" | "status">;
-  /** Spans of traces that the collector has taken, and those that it has not. */
+  /** Spans of traces that the collector has received, and those that it has not. */
   readonly spansExported: Counter;
   readonly spansDropped: Counter<"reason">;
   /** It has a value where the ports have TLS. */
@@ -233,6 +234,7 @@ function storeMetrics(registry: Registry) {
     incidentsOpen: gauge("saga_incidents_open", "Runs that stand at an incident.", "max"),
     runsInReview: gauge("saga_runs_in_review", "Runs that are marked for manual review.", "max"),
     wakeOverdueSeconds: gauge("saga_wake_overdue_seconds", "Age of the oldest wake row that is due.", "max"),
+    heartbeatAgeSeconds: gauge("saga_heartbeat_age_seconds", "Time since a node last wrote its heartbeat.", "max"),
     concurrencyWaiting: gauge("saga_concurrency_waiting", "Runs and steps that wait for a concurrency slot.", "max"),
     concurrencyHeld: gauge("saga_concurrency_held", "Concurrency slots that runs and steps hold.", "max"),
     concurrencyLeaked: gauge("saga_concurrency_leaked", leaked, "max"),
@@ -289,7 +291,7 @@ function outsideMetrics(registry: Registry) {
   return {
     tlsExpires,
     streamsOpen: gauge("saga_streams_open", "Open run streams and inspections."),
-    spansExported: counter("saga_spans_exported_total", "Spans of traces that the collector has taken."),
+    spansExported: counter("saga_spans_exported_total", "Spans of traces that the collector has received."),
     spansDropped: counter("saga_spans_dropped_total", "Spans of traces that were lost: queue, export, stop.", {
       reason: ["queue", "export", "stop"],
     }),

@@ -12,7 +12,7 @@ import {
   type RunId,
 } from "../../machines/index.js";
 import type { Reach } from "../access/index.js";
-import { badRequest } from "../errors.js";
+import { badRequest, notFound } from "../errors.js";
 import { undoOrdinal } from "../store/lists/history.js";
 import { runOwner } from "../store/lists/run-owner.js";
 
@@ -54,7 +54,7 @@ const BUILDERS: Readonly<Record<OperatorActName, Builder>> = {
 
 export const isOperatorAct = (name: string): name is OperatorActName => Object.hasOwn(BUILDERS, name);
 
-/** Throws 400 if the body names an undo that the run does not have. */
+/** Throws 400 if the body names an undo that the run does not have, and 404 if it names one and there is no such run. */
 export async function commandOf(name: OperatorActName, acting: Acting): Promise<OperatorAct> {
   return BUILDERS[name](acting);
 }
@@ -62,9 +62,10 @@ export async function commandOf(name: OperatorActName, acting: Acting): Promise<
 /** Clients count the undos of a run from 1; the run knows them by the ordinals of the store. */
 async function ordinalOf({ sql, runId, reach, body: { ordinal: nth } }: Acting) {
   if (nth === undefined) return {};
-  // A run that is another's is answered for as one that does not exist, which has no undos.
   const owner = await runOwner(sql, runId);
-  const ordinal = owner && isWithin(reach, owner) ? await undoOrdinal(sql, runId, nth) : undefined;
+  // As the command answers that names no undo. A run that is another's does not exist, either.
+  if (!owner || !isWithin(reach, owner)) throw notFound(`there is no run ${runId}`);
+  const ordinal = await undoOrdinal(sql, runId, nth);
   if (ordinal === undefined) throw badRequest(`the undo list of the run has no entry ${nth}`);
   return { ordinal };
 }

@@ -8,6 +8,7 @@ import {
   type JsonObject,
   type Reason,
   type RunId,
+  type Schemas,
   type StoredRun,
   UnreadableRecord,
   versionFact,
@@ -33,8 +34,8 @@ export interface Target {
 
 export interface MigrationsOptions {
   readonly catalog: Pick<Catalog, "program" | "published">;
-  readonly schemas: { conforms(schema: JsonObject, value: Json): readonly string[] };
-  readonly scheduler: Pick<FairScheduler, "compute">;
+  readonly schemas: Pick<Schemas, "conforms" | "readSlices">;
+  readonly scheduler: Pick<FairScheduler, "compute" | "computeSlices">;
 }
 
 /** One read of the store, on a session that it holds no longer than that. */
@@ -117,6 +118,7 @@ export class Migrations {
     // There already: nothing would change.
     if (identity.version === target.program.version && !isOver(stored.state)) return [];
     const from = await catalog.program(identity.definitionId);
+    await scheduler.computeSlices(identity.workflowId, schemas.readSlices(target.program.inputSchema));
     return scheduler.compute(identity.workflowId, () => {
       const conforms = (schema: JsonObject, value: Json) => schemas.conforms(schema, value);
       return versionFact(from, target).move(readable(stored), steps, conforms).reasons;

@@ -5,6 +5,7 @@ import type { Reach } from "../access/index.js";
 import { conflict, notFound, SagaError } from "../errors.js";
 import type { RunStarter, StartAnswer, StartRequest } from "../run/ports.js";
 import { type FirstRun, firstRun } from "../store/lists/reruns.js";
+import { runOwner } from "../store/lists/run-owner.js";
 
 /** What may differ from the first run. */
 export interface RerunChanges {
@@ -34,15 +35,16 @@ export class Reruns {
     if (!first || !isWithin(reach, ownerOf(first))) throw notFound(`there is no run ${runId}`);
     const refusal = refusalOf(first);
     if (refusal !== undefined) throw conflict(refusal);
-    return this.start(requestOf(first, changes, { ...made, rerunOf: runId }));
+    return this.start(made.runId, requestOf(first, changes, { ...made, rerunOf: runId }));
   }
 
-  /** Only a repeat has the id of a run that exists. */
-  private async start(request: StartRequest): Promise<StartAnswer> {
+  /** Only a repeat has the id of a run that exists. Of one that was erased since, the starter says so. */
+  private async start(runId: RunId, request: StartRequest): Promise<StartAnswer> {
     try {
       return await this.starter.start(request);
     } catch (error) {
-      if (error instanceof SagaError && error.code === "conflict") throw conflict(OTHER_BODY);
+      const isConflict = error instanceof SagaError && error.code === "conflict";
+      if (isConflict && (await runOwner(this.sql, runId))) throw conflict(OTHER_BODY);
       throw error;
     }
   }

@@ -6,8 +6,10 @@ import {
   entryStep,
   type Facts,
   type Fetched,
+  type JsonObject,
   MAX_KEPT_SIGNALS,
   type Need,
+  Needed,
   type RunIdentity,
   type RunLimits,
   ruleFor,
@@ -37,6 +39,7 @@ import {
 import { UndoReads } from "../store/engine/load.js";
 import { replacedSchema } from "../store/lists/registry.js";
 import { tenantsOfRun } from "../store/owners.js";
+import type { FairScheduler } from "../work/fair-scheduler.js";
 import type { LoadedRun } from "./loaded-run.js";
 
 /** A character of an output takes at most this many bytes in the store. */
@@ -48,7 +51,8 @@ export interface FactOptions {
   readonly sql: Sql;
   readonly clock: Clock;
   readonly catalog: Catalog;
-  readonly schemas: Pick<Schemas, "conforms">;
+  readonly schemas: Pick<Schemas, "conforms" | "isAtHand" | "readSlices">;
+  readonly scheduler: Pick<FairScheduler, "computeSlices">;
   readonly licences: { licensed(tenantId: string | undefined, group: string): boolean };
   readonly limits: RunLimits;
   /** Absent: this service exports no spans. */
@@ -64,6 +68,8 @@ export class FactSource {
    */
   missedAction = false;
   private readonly undoReads: UndoReads;
+  /** The schema that a decision asked for last: it is not asked for again, whether or not it is still kept. */
+  private readLast: JsonObject | undefined;
   /** What is looked up in memory, the same for every decision. */
   private readonly lookups: Omit<Facts, "now" | "random">;
 
@@ -81,7 +87,10 @@ export class FactSource {
       },
       rule: (ruleId, tenantId) => ruleFor(tenantId, catalog.rule(ruleId, tenantsOfRun(tenantId))),
       licensed: (tenantId, group) => licences.licensed(tenantId, group),
-      conforms: (schema, value, options) => schemas.conforms(schema, value, options),
+      conforms: (schema, value, options) => {
+        if (schema !== this.readLast && !schemas.isAtHand(schema)) throw new Needed({ kind: "schema", schema });
+        return schemas.conforms(schema, value, options);
+      },
     };
   }
 
@@ -139,6 +148,9 @@ export class FactSource {
         return { keyedRun: await this.keyedRun(run, need) };
       case "version":
         return { version: await this.version(run, need, loaded) };
+      case "schema":
+        await this.readSchema(run, need);
+        return {};
     }
   }
 
@@ -170,6 +182,12 @@ export class FactSource {
     if (!found || !isFor(found, tenantId)) return null;
     loaded.next = found.program;
     return versionFact(loaded.program, found);
+  }
+
+  private async readSchema({ workflowId }: RunIdentity, { schema }: Extract<Need, { kind: "schema" }>): Promise<void> {
+    const { schemas, scheduler } = this.options;
+    await scheduler.computeSlices(workflowId, schemas.readSlices(schema));
+    this.readLast = schema;
   }
 
   private keyedRun(

@@ -40,7 +40,7 @@ import { type UnitOptions, unitHost } from "./unit-host.js";
 type LocalOptions = CommandOptions &
   Pick<QueuedCommand, "inboxId" | "wakeLeased" | "afterUnknown"> & { readonly tried?: boolean };
 
-export interface RuntimeOptions extends Omit<FactOptions, "limits">, UnitOptions {
+export interface RuntimeOptions extends Omit<FactOptions, "limits" | "scheduler">, UnitOptions {
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly committer: Committer;
@@ -101,7 +101,7 @@ export class Runtime implements Runs, ResidentHost, StartHost {
     this.stepsPerCommit = options.stepsPerCommit;
     this.hints = hints;
     this.units = unitHost(options);
-    this.facts = new FactSource({ ...options, limits });
+    this.facts = new FactSource({ ...options, limits, scheduler: this.scheduler });
     this.effects = new Effects({
       ...{ onCommit, peers, dispatcher: this.dispatcher, couriers, hints },
       ...{ announcer: options.announcer, slots: options.slots },

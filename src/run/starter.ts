@@ -7,7 +7,6 @@ import {
   detailOf,
   entryStep,
   type GivenAtStart,
-  type Json,
   type JsonObject,
   newRun,
   newRunRows,
@@ -18,6 +17,7 @@ import {
   type RunContext,
   type RunId,
   type RunIdentity,
+  type Schemas,
   type Slices,
   startedEvent,
   startKey,
@@ -73,7 +73,7 @@ export interface StarterOptions {
   readonly sql: Sql;
   readonly clock: Clock;
   readonly catalog: Pick<Catalog, "published" | "stored">;
-  readonly schemas: { conforms(schema: JsonObject, value: Json): readonly string[] };
+  readonly schemas: Pick<Schemas, "conforms" | "isAtHand" | "readSlices">;
   /** The variables that the configuration gives to runs of this tenant. Throws SagaError 503 if they cannot be had. */
   readonly startupVariables?: (request: StartRequest) => Promise<StartupVariables>;
   /** A start of the same request as one that a node has died of is tried first. Absent: none is. */
@@ -117,7 +117,10 @@ export class Starter implements RunStarter {
     if (entryStep(program, entrypoint) === undefined)
       throw badRequest(`the workflow ${workflowId} has no entrypoint ${entrypoint}`);
     const { inputSchema } = program;
-    const conforms = () => (inputSchema ? this.options.schemas.conforms(inputSchema, inputs) : []);
+    const { schemas, scheduler } = this.options;
+    if (inputSchema && !schemas.isAtHand(inputSchema))
+      await scheduler.computeSlices(workflowId, schemas.readSlices(inputSchema));
+    const conforms = () => (inputSchema ? schemas.conforms(inputSchema, inputs) : []);
     const problems = await this.inTurn(request, key, conforms);
     if (problems.length > 0) {
       const details = problems.map((problem) => detailOf(problem, "$.inputs"));

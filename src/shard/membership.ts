@@ -39,6 +39,8 @@ export class Membership {
   private readonly loop: WorkLoop;
   private alive: readonly string[];
   private server: string | undefined;
+  /** When the last heartbeat succeeded. */
+  private beatAt = performance.now();
   /** When sessions were last renewed. Absent: a heartbeat has succeeded since. */
   private renewedAt: number | undefined;
   /** The record format that is written: all live nodes read it (law 13). */
@@ -48,6 +50,11 @@ export class Membership {
     this.alive = [options.nodeId];
     const polls = { pauseMs: HEARTBEAT_MS, round: () => this.beatOrRenew() };
     this.loop = new WorkLoop({ what: "heartbeat", log: options.log, polls });
+  }
+
+  /** How long ago a heartbeat succeeded last. */
+  get silentSeconds(): number {
+    return (performance.now() - this.beatAt) / 1_000;
   }
 
   get nodeCount(): number {
@@ -90,6 +97,7 @@ export class Membership {
 
   private async heed(seen: Seen): Promise<void> {
     const { nodeId, sql, clock, onAlive, formats = RECORD_FORMATS } = this.options;
+    this.beatAt = performance.now();
     this.sawServer(seen.server);
     this.recordFormat = Math.min(formats.writes, ...seen.others.map((node) => node.recordFormat));
     this.alive = [nodeId, ...seen.others.map((node) => node.nodeId)];

@@ -34,7 +34,8 @@ export async function openTracing(
   { nodeId, log, metrics }: TracingOptions,
 ): Promise<Tracing | undefined> {
   if (config === undefined) return undefined;
-  const { otlpSender, samplerOf } = await import("./otlp.js");
+  const { otlpSender, samplerOf, tellWarnings } = await import("./otlp.js");
+  tellWarnings(log);
   const node = { "service.instance.id": nodeId, "host.name": hostname(), "process.pid": String(process.pid) };
   const contexts = new TraceContexts(samplerOf(config.sampler));
   const queue = new SpanQueue({ limits: config.queue, send: otlpSender(config, node), log, metrics });

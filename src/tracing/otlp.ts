@@ -1,6 +1,8 @@
 // OTLP over HTTP: spans as OpenTelemetry's exporter sends them, with its tries, its compression and its settings. Imported only where spans are
 // exported.
 import {
+  DiagLogLevel,
+  diag,
   type HrTime,
   SpanKind as Kind,
   ROOT_CONTEXT,
@@ -13,9 +15,17 @@ import { type Resource, resourceFromAttributes } from "@opentelemetry/resources"
 import { type ReadableSpan, SamplingDecision, TraceIdRatioBasedSampler } from "@opentelemetry/sdk-trace";
 import type { TraceContext } from "../../machines/index.js";
 import type { TracingConfig } from "../config/index.js";
+import type { Log } from "../log.js";
 import type { Span, SpanKind } from "./run-spans.js";
 import type { SendSpans } from "./span-queue.js";
 import type { Sampler } from "./trace-source.js";
+
+/** What the exporter has to say of an export that succeeded: that the collector has rejected some of the spans, and why. It says the rest by its errors. */
+export function tellWarnings(log: Log): void {
+  const silent = () => {};
+  const warn = (message: string, ...details: unknown[]) => log.warn({ details }, `spans: ${message}`);
+  diag.setLogger({ error: silent, info: silent, debug: silent, verbose: silent, warn }, DiagLogLevel.WARN);
+}
 
 /** The sampling of OpenTelemetry's SDKs: another service with the same ratio records the same traces. */
 export function samplerOf({ ratio, followsCaller }: TracingConfig["sampler"]): Sampler {

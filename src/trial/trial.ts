@@ -56,7 +56,10 @@ export class TrialRoom {
       runtime: { units: unitHost(), create: (_, { commit }) => encodeOnly(commit), resume: () => {} },
     });
     this.host = {
-      facts: new FactSource({ ...{ sql, clock, catalog, limits, schemas, tenantsApart }, licences: tenants }),
+      facts: new FactSource({
+        ...{ sql, clock, catalog, limits, schemas, tenantsApart },
+        ...{ licences: tenants, scheduler: NO_SCHEDULER },
+      }),
       ...{ committer, clock, stepsPerCommit, hints: false, metrics: createMetrics(), scheduler: NO_SCHEDULER },
       dispatcher: WITH_ANY_WORKER,
       effects: { afterCommit: () => {} },

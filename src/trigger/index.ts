@@ -18,7 +18,7 @@ export interface TriggersOptions
   extends Omit<TriggeredStartsOptions, "starter">,
     Pick<CronOptions, "clock" | "shards">,
     Pick<TransitionsOptions, "tenantsApart">,
-    Pick<RegistrarOptions, "schemas"> {
+    Pick<RegistrarOptions, "schemas" | "scheduler"> {
   readonly log: Logger;
   readonly metrics: Pick<Metrics, "triggerFires" | "triggersFailing">;
   readonly starter: RunStarter;
@@ -32,12 +32,12 @@ export class Triggers {
   private readonly loop: WorkLoop;
 
   constructor(private readonly options: TriggersOptions) {
-    const { sql, log, clock, catalog, licences, metrics, shards, schemas, tenantsApart } = options;
+    const { sql, log, clock, catalog, licences, metrics, shards, schemas, scheduler, tenantsApart } = options;
     this.starts = new TriggeredStarts(options);
     const { starts } = this;
     this.cron = new Cron({ sql, log, clock, metrics, starts, shards });
     this.transitions = new Transitions({ sql, clock, metrics, starts, tenantsApart });
-    this.registrar = new Registrar({ sql, clock, catalog, licences, starts, schemas });
+    this.registrar = new Registrar({ sql, clock, catalog, licences, starts, schemas, scheduler });
     const round = async () => {
       const moreTicks = await this.cron.round();
       return (await starts.round()) || moreTicks;

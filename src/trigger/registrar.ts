@@ -40,6 +40,7 @@ import {
   type TriggerRow,
   triggerById,
 } from "../store/lists/triggers.js";
+import type { FairScheduler } from "../work/fair-scheduler.js";
 import { missingLicence } from "./licence.js";
 import { Schedule, ScheduleError } from "./schedule.js";
 import { transitionFire } from "./transitions.js";
@@ -51,7 +52,8 @@ export interface RegistrarOptions {
   readonly catalog: Pick<Catalog, "published" | "stored" | "action">;
   readonly licences: { licensed(tenantId: string | undefined, group: string): boolean };
   readonly starts: Pick<TriggeredStarts, "carryOut">;
-  readonly schemas: Pick<Schemas, "conforms">;
+  readonly schemas: Pick<Schemas, "conforms" | "readSlices">;
+  readonly scheduler: Pick<FairScheduler, "computeSlices">;
 }
 
 /** A fire by hand. */
@@ -135,7 +137,7 @@ export class Registrar {
     // A trigger can be disabled whatever it says.
     if (config !== undefined || (enabled && !row.enabled)) {
       const { program } = (await this.options.catalog.published(row.workflowId, row.version ?? undefined)) ?? {};
-      if (program) this.refuseInputs(rule, program);
+      if (program) await this.refuseInputs(rule, program);
     }
     // A tick that is due already stays due, unless the schedule is another one or the trigger was disabled.
     const keeps = fires && row.enabled && config === undefined;
@@ -225,14 +227,16 @@ export class Registrar {
     const { program } = found ?? {};
     const missing = program && missingLicence(program, tenantId, this.options);
     if (missing !== undefined) throw forbidden(missing);
-    if (program) this.refuseInputs(trigger.rule, program);
+    if (program) await this.refuseInputs(trigger.rule, program);
   }
 
   /** Inputs of a schedule that no tick could start a run with. Its times and the trigger's id are not known, so what depends on them fits. */
-  private refuseInputs({ type, config }: TriggerRule, { inputSchema }: Program): void {
+  private async refuseInputs({ type, config }: TriggerRule, { workflowId, inputSchema }: Program): Promise<void> {
     if (type !== "cron" || !inputSchema) return;
+    const { schemas, scheduler } = this.options;
+    await scheduler.computeSlices(workflowId, schemas.readSlices(inputSchema));
     const inputs = cronInputs(config, { id: UNKNOWN_TEXT, scheduled_at: UNKNOWN_TEXT, fired_at: UNKNOWN_TEXT });
-    const problems = this.options.schemas.conforms(inputSchema, inputs);
+    const problems = schemas.conforms(inputSchema, inputs);
     if (problems.length > 0) throw invalid(problems.map((problem) => detailOf(problem, "$.config.inputs")));
   }
 

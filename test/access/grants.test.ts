@@ -1,6 +1,6 @@
 // What may be granted by whom: every rule on its own, on principals of each kind. Nothing is stored.
 import { describe, expect, it } from "vitest";
-import { grantedBy, isRole, type KeyGrant, PATTERN, type Role, secretsOf } from "../../src/access/index.js";
+import { expiryIn, grantedBy, isRole, type KeyGrant, PATTERN, type Role, secretsOf } from "../../src/access/index.js";
 import { SagaError } from "../../src/errors.js";
 import { type PrincipalFacts, principalOf } from "../harness/verifier.js";
 
@@ -133,6 +133,13 @@ describe("the end of a key", () => {
   it("is free where the maker's credential has none that counts", () => {
     expect(granted(admin, {})).not.toHaveProperty("expiresAt");
     expect(granted(admin, { expiresAt: ends })).toMatchObject({ expiresAt: ends });
+  });
+
+  it("is at most that of the year 9999, whatever its offset adds", () => {
+    expect(expiryIn("9999-12-31T18:59:59.5-05:00")).toBe(Date.parse("9999-12-31T23:59:59.500Z"));
+    expect(expiryIn("9999-12-31T23:59:59-05:00")).toBe(Date.parse("9999-12-31T23:59:59Z"));
+    expect(expiryIn("2027-01-01T01:00:00+01:00")).toBe(Date.parse("2027-01-01T00:00:00Z"));
+    expect(expiryIn("tomorrow")).toBeUndefined();
   });
 
   it("is not in the past", () => {

@@ -88,7 +88,7 @@ const forged = (header: object, sign: (content: string) => string) => {
 describe("a good token", () => {
   it("is its subject", async () => {
     expect(await tokens.verify(await issuer.sign({ tenant_id: TENANT }))).toMatchObject({
-      ...{ kind: "user", sub: "ann", actor: "user:ann", tenantId: TENANT, expiresAt: (NOW_S + 300) * 1_000 },
+      ...{ kind: "user", sub: "ann", actor: "user:ann", tenantId: TENANT, expiresAt: (NOW_S + 330) * 1_000 },
       roles: new Set(["viewer"]),
     });
   });
@@ -304,6 +304,22 @@ describe("the times of a token", () => {
     expect(await outcome(token)).toBe("ann");
     now += 1;
     expect(await outcome(token)).toBe(EXPIRED);
+  });
+});
+
+describe("the end of a token", () => {
+  it("is, for what goes on longer than a request, the moment from which it is refused", async () => {
+    const token = await issuer.sign({ exp: NOW_S - 10 });
+    const { expiresAt = 0 } = await tokens.verify(token);
+    now = expiresAt - 1;
+    expect(await outcome(token)).toBe("ann");
+    now = expiresAt;
+    expect(await outcome(token)).toBe("token: ERR_JWT_EXPIRED");
+  });
+
+  it("can be said, however late it is", async () => {
+    const { expiresAt = 0 } = await tokens.verify(await issuer.sign({ exp: 9e12 }));
+    expect(() => new Date(expiresAt).toISOString()).not.toThrow();
   });
 });
 

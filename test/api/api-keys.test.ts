@@ -123,6 +123,11 @@ describe("a new key", () => {
     expect((await namesSeen(admin)).length).toBe(before);
   });
 
+  it("ends with the year 9999 at the latest, where its offset makes its end later", async () => {
+    const { status, body } = await create(platform, { tenant_id: OWN, expires_at: "9999-12-31T23:59:59-05:00" });
+    expect([status, body.expires_at]).toEqual([201, "9999-12-31T23:59:59.000Z"]);
+  });
+
   it.each<readonly [string, object]>([
     ["name", { name: "" }],
     ["name", { name: "x".repeat(201) }],

@@ -210,6 +210,17 @@ describe("a session", () => {
     expect((await read(cookie)).status).toBe(401);
   });
 
+  it("is closed by a logout of our own page that has a bearer beside it, too, and by no other", async () => {
+    const { key } = await newKey();
+    const cookie = await sessionOf(key);
+    const headers = { cookie, authorization: `Bearer ${key}`, "content-length": "0" };
+    const logout = (more: Record<string, string>) =>
+      ask(port, { method: "POST", path: "/auth/logout", headers: { ...headers, ...more } });
+    expect([(await logout({})).status, (await read(cookie)).status]).toEqual([204, 200]);
+    const answer = await logout(own());
+    expect([answer.status, cookiesOf(answer).saga?.value, (await read(cookie)).status]).toEqual([204, "", 401]);
+  });
+
   it("is refused nothing by a bearer beside it: the bearer decides", async () => {
     const cookie = await sessionOf((await newKey()).key);
     const wrong = await ask(port, { path: "/auth/session", headers: { cookie, authorization: "Bearer saga_x_y" } });

@@ -202,7 +202,7 @@ describe("null for an optional member", () => {
   });
 
   it("of a filter of a bulk job chooses nothing, and an unknown one is still refused", async () => {
-    const job = { filter: { workflow_id: "order", version: null, state: null }, action: "pause" };
+    const job = { filter: { workflow_id: "order", version: null, state: null, "label.team": null }, action: "pause" };
     expect((await rig.call("POST", "/api/v1/bulk", job)).body.matched).toBe(1);
     const unknown = { filter: { workflow: null }, action: "pause" };
     expect((await rig.call("POST", "/api/v1/bulk", unknown)).body.details[0].path).toBe("$.filter.workflow");

@@ -1,6 +1,6 @@
 // Commands over HTTP: the commands that the runtime gets, and the translation of its answers.
 import { beforeEach, describe, expect, it } from "vitest";
-import { defaultAnswer, NOW, useRig } from "./rig.js";
+import { defaultAnswer, insertRun, NOW, useRig } from "./rig.js";
 
 const rig = useRig();
 const ID = "0190a000-0000-7000-8000-0000000000aa";
@@ -110,6 +110,12 @@ describe("action result", () => {
       url,
       { error: { code: "x", message: "", retryable: false, outcome_unknown: true } },
       { type: "failure", code: "x", message: "", retryable: false, outcomeUnknown: true },
+    ],
+    [
+      "an error is cut as over any transport",
+      url,
+      { error: { code: "c".repeat(300), message: "🎉".repeat(9_000) } },
+      { type: "failure", code: "c".repeat(128), message: "🎉".repeat(8_192), retryable: true },
     ],
     ["a heartbeat", `/api/v1/sagas/${ID}/actions/charge/heartbeat`, undefined, { type: "heartbeat" }],
   ])("%s", async (_, where, body, command) => {
@@ -253,9 +259,20 @@ describe("an act of an operator", () => {
     const forbidden = JSON.parse('{"variables":{"__proto__":1}}') as object;
     expect(await act("retry_step", forbidden)).toMatchObject({ status: 400 });
     expect(await act("compensations/skip", { ordinal: 0 })).toMatchObject({ status: 400 });
-    expect(await act("compensations/skip", { ordinal: 9 })).toMatchObject({
-      status: 400,
-      body: { message: "the undo list of the run has no entry 9" },
-    });
+  });
+
+  it("that names an undo is 400 where the run has none of that number, and 404 where there is no such run", async () => {
+    for (const name of ["compensations/retry", "compensations/skip"])
+      expect(await act(name, { ordinal: 9 })).toMatchObject({
+        status: 404,
+        body: { error: "not_found", message: `there is no run ${ID}` },
+      });
+    const runId = await insertRun(rig);
+    for (const name of ["retry", "skip"])
+      expect(await rig.call("POST", `/api/v1/sagas/${runId}/compensations/${name}`, { ordinal: 9 })).toMatchObject({
+        status: 400,
+        body: { message: "the undo list of the run has no entry 9" },
+      });
+    expect(rig.asked).toEqual([]);
   });
 });

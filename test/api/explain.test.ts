@@ -1,11 +1,15 @@
 // Why a run stands where it stands, over HTTP: `explain` for every kind of wait, and `queued_action` and `retry` of a run.
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { GrpcDoor } from "../../src/dispatch/grpc/door.js";
 import type { DispatchHolder, Obstacle } from "../../src/dispatch/workers.js";
+import { dispatchNow, makeCall, useNodes } from "../dispatch/rig.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
+import { verifierOf } from "../harness/verifier.js";
 import { Client, hangUp } from "./client.js";
-import { appendEvents, insertRun, type RunSeed, useRig } from "./rig.js";
+import { appendEvents, insertRun, otherApi, type RunSeed, useRig } from "./rig.js";
 
 const rig = useRig();
+const { node, silentWorker } = useNodes();
 
 const AT = Date.UTC(2026, 10, 22, 12, 3, 7);
 const iso = (ms: number) => new Date(ms).toISOString();
@@ -530,5 +534,40 @@ describe("a run", () => {
       record: { ending: { to: "failed", reason: "no funds", error } },
     });
     expect((await rig.call("GET", `/api/v1/sagas/${id}`)).body.error).toEqual(error);
+  });
+});
+
+describe("with access on", () => {
+  const TENANT = "0190a000-0000-7000-8000-0000000000f1";
+  const verifier = verifierOf({
+    ann: { roles: ["viewer"], tenantId: TENANT },
+    worker: { roles: ["worker"], tenantId: TENANT, services: ["shop"] },
+  });
+
+  it("explain says that the workers of the run's tenant are busy, as the run and its parent do", async () => {
+    const quiet = { log: { error: () => {} }, security: { refused: () => {} } };
+    const n = await node({
+      door: new GrpcDoor({ verifier, now: Date.now, ...quiet }),
+      access: { callbackToken: () => "token" },
+    });
+    const worker = silentWorker(n.target);
+    worker.send({ hello: { worker_id: "w-1", service: "shop", max_in_flight: 1, token: "worker" } });
+    await worker.wait("hello_ack");
+    dispatchNow(n, { tenantId: TENANT, call: makeCall({ service: "shop" }) });
+    const app = await otherApi(rig, {}, { verifier, workers: n.dispatcher.directory });
+    onTestFinished(() => app.close());
+    const get = async (id: string, path = "") =>
+      (await app.inject({ url: `/api/v1/sagas/${id}${path}`, headers: { authorization: "Bearer ann" } })).json();
+    const group = { step: "fork", kind: "branches", total: 1, window: 1, started: 1, running: 1, failed: 0 };
+    const of = { tenant_id: TENANT };
+    const parent = await stored({ kind: "children" }, { ...of, record: { groups: { 1: group } } });
+    const id = await stored(QUEUED, { ...of, state: "running", parent_run_id: parent, parent_branch_id: "a" }, CALL);
+    expect((await get(id)).queued_action).toMatchObject({ action: "shop.charge@1", reason: "no_credit" });
+    const words = "waits for a worker that serves shop.charge@1: all are busy";
+    expect(await get(id, "/explain")).toMatchObject({
+      because: expect.stringContaining(words),
+      waiting_for: [{ kind: "worker", reason: "no_credit" }],
+    });
+    expect((await get(parent, "/explain")).because).toContain(words);
   });
 });

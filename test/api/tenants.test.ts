@@ -107,7 +107,8 @@ describe("a command over HTTP", () => {
     for (const act of ["retry", "skip"]) {
       const ask = (who: string, id: string) => post(who, `/sagas/${id}/compensations/${act}`, { ordinal: 1 });
       const nowhere = newRunId();
-      expect(shown(await ask("bob", runId), runId)).toEqual(shown(await ask("bob", nowhere), nowhere));
+      const hidden = shown(await ask("bob", runId), runId);
+      expect([hidden.status, hidden]).toEqual([404, shown(await ask("bob", nowhere), nowhere)]);
       expect((await ask("ann", runId)).status).toBe(202);
     }
   });
@@ -327,6 +328,35 @@ describe("a document", () => {
     // With access off nothing else is known.
     const off = await rig.call("POST", `/api/v1/${kind}`, { ...body(id()), created_by: "the boss" });
     expect(off.body.created_by).toBe("the boss");
+  });
+
+  it("of a trigger may say who created it: it is whom the credential names, and a repeat is one whatever it says", async () => {
+    const workflow = { id: `by.${uuidv7()}`, name: "w", start: "s", steps: [{ id: "s", type: "noop" }] };
+    await post("author", "/workflows", { ...workflow, published: true });
+    const trigger = { trigger_type: "cron", workflow_id: workflow.id, config: { schedule: "0 3 * * *" } };
+    const key = keyed(uuidv7());
+    const ids = new Set<string>();
+    for (const [more, ignored] of [
+      [{}, undefined],
+      [{ created_by: "the boss" }, "created_by"],
+      [{ created_by: "user:author" }, undefined],
+      [{ created_by: null }, undefined],
+    ] as const) {
+      const stored = await post("author", "/triggers", { ...trigger, ...more }, key);
+      expect([stored.status, stored.body.created_by]).toEqual([201, "user:author"]);
+      expect(stored.headers["saga-ignored-fields"]).toBe(ignored);
+      ids.add(stored.body.id);
+    }
+    expect(ids.size).toBe(1);
+    for (const more of [{ created_by: 7 }, { created_at: "2026-11-21T00:00:00Z" }, { id: uuidv7() }])
+      expect((await post("author", "/triggers", { ...trigger, ...more })).status).toBe(400);
+    // With access off it is no one's.
+    const off = await rig.call("POST", "/api/v1/triggers", { ...trigger, created_by: "the boss" });
+    expect(off).toMatchObject({
+      status: 201,
+      body: { created_by: "api" },
+      headers: { "saga-ignored-fields": "created_by" },
+    });
   });
 });
 

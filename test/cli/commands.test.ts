@@ -1,6 +1,8 @@
 // Every command once, in the process of the test and against one service: what it prints and how it ends. All that they do is in the long form:
 // runs, authoring, operating, keys, terminal, dev and their like.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -141,6 +143,25 @@ describe("saga, in one process,", () => {
       "ok",
     ]);
     expect(await json("bench", "--runs", "5", "--concurrency", "2")).toMatchObject({ runs: 5, succeeded: 5 });
+  });
+
+  it("doctor tells a credential that counts for nothing, and a name that the service does not know, from a service that is well", async () => {
+    let ready = 200;
+    const server = createServer(({ url }, response) => {
+      response.writeHead(url === "/readyz" ? ready : 401, { "content-type": "application/json" });
+      response.end('{"error":"unauthorized","message":"the credential is not accepted"}');
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const settings = { SAGA_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+    try {
+      const revoked = await inProcess(["doctor"], settings);
+      expect([revoked.code, revoked.stdout]).toEqual([1, expect.stringMatching(/^bad +access +the credential/m)]);
+      ready = 421;
+      const unknown = await inProcess(["doctor"], settings);
+      expect([unknown.code, unknown.stdout]).toEqual([1, expect.stringMatching(/^bad +service .*SAGA_ALLOWED_HOSTS/m)]);
+    } finally {
+      server.close();
+    }
   });
 
   it("mcp answers on standard input", async () => {

@@ -82,6 +82,12 @@ describe("saga key", () => {
     expect((await principalOf(database.sql, text)).tenantId).toBe(TENANT);
   });
 
+  it("create takes an end that its offset makes later than the year 9999 as the end of that year", async () => {
+    const ends = ["--expires-at", "9999-12-31T23:59:59-05:00", "-o", "json"];
+    const { code, stdout } = await key("create", "--name", "lasting", "--roles", "scrape", ...ends);
+    expect([code, JSON.parse(stdout).expires_at]).toEqual([0, "9999-12-31T23:59:59.000Z"]);
+  });
+
   it("create writes the key into a file for its user alone, once, and prints its id", async () => {
     const file = join(mkdtempSync(join(tmpdir(), "saga-keys-")), "ops");
     onTestFinished(() => rmSync(dirname(file), { recursive: true }));

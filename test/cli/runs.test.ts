@@ -114,6 +114,13 @@ describe("saga, for runs,", () => {
     });
   });
 
+  it("an act with --wait ends as the run does: a run that is cancelled ends cancel --wait with 3", async () => {
+    const id = await startTrip();
+    await untilAsks(id);
+    const ended = await rig().saga("cancel", id, "--reason", "enough", "--wait", "-o", "json");
+    expect([ended.code, JSON.parse(ended.stdout).state]).toEqual([3, "cancelled"]);
+  });
+
   it("pause holds a run, explain says who and why, resume lets it go on", async () => {
     const id = await startTrip();
     await untilAsks(id);

@@ -111,14 +111,16 @@ describe("two nodes of one primary", () => {
     expect(await rows()).toEqual(nodes.map(({ nodeId }) => nodeId).sort());
   });
 
+  const countOfProbes = async () => {
+    const { status, text } = await request(`${service.url}/metrics`);
+    expect(status).toBe(200);
+    return sampled(text, "saga_http_request_seconds_count", 'route="/healthz"');
+  };
+
   it("add up their counts on every page", { tags: "short" }, async () => {
     const requests = 30;
     for (let sent = 0; sent < requests; sent++) await request(`${service.url}/healthz`);
-    for (let page = 0; page < 4; page++) {
-      const { status, text } = await request(`${service.url}/metrics`);
-      expect(status).toBe(200);
-      expect(sampled(text, "saga_http_request_seconds_count", 'route="/healthz"')).toBe(requests);
-    }
+    for (let page = 0; page < 4; page++) expect(await countOfProbes()).toBe(requests);
   });
 
   it("both take worker streams on one port", { tags: "short" }, async () => {
@@ -132,6 +134,7 @@ describe("two nodes of one primary", () => {
   }, async () => {
     const [victim, other] = livingNodes(service);
     if (!victim || !other) throw new Error("there are not two nodes");
+    const counted = await countOfProbes();
     process.kill(victim.pid, "SIGKILL");
     await until(async () => !(await rows()).includes(victim.nodeId));
     expect(await until(() => answers(service))).toBe(true);
@@ -141,6 +144,8 @@ describe("two nodes of one primary", () => {
     expect(members).toContain(other.nodeId);
     const died = logged(service, "node died, starting another");
     expect(died.map(({ signal }) => signal)).toEqual(["SIGKILL"]);
+    // Sums that fall look as if all that is left had been counted just now.
+    expect(await countOfProbes()).toBe(counted);
   });
 
   it("close a connection that was on its way to a node that died", { tags: "long" }, async () => {

@@ -41,6 +41,26 @@ const [deployment] = read("deployment.yaml");
 const pod = deployment?.spec.template.spec;
 const [container] = pod?.containers ?? [];
 
+/** The address of a pod, as clients of the cluster have it. The pods of the tests have others. */
+const POD_IP = "10.9.8.7";
+
+interface Variable {
+  readonly name: string;
+  readonly value?: string;
+  readonly valueFrom?: { readonly fieldRef: { readonly fieldPath: string } };
+}
+
+/** As the kubelet makes it: fields of the pod, and `$(NAME)` for what is before. */
+function environmentOf(variables: readonly Variable[]): ReadonlyMap<string, string> {
+  const known = new Map<string, string>();
+  for (const { name, value = "", valueFrom } of variables) {
+    if (valueFrom) expect(valueFrom.fieldRef.fieldPath).toBe("status.podIP");
+    const expanded = value.replace(/\$\((\w+)\)/g, (text, given) => known.get(given) ?? text);
+    known.set(name, valueFrom ? POD_IP : expanded);
+  }
+  return known;
+}
+
 /** Where the types of an API are. */
 const moduleOf = (apiVersion: string) => `kubernetes-types/${apiVersion === "v1" ? "core/v1" : apiVersion}`;
 
@@ -114,9 +134,10 @@ describe("the manifests", () => {
   it("run as the image does: its user, its ports, its folder of data", () => {
     const { base, user, env } = readDockerfile();
     expect([base, user, pod.securityContext.runAsUser]).toEqual(["node:24-slim", "node", 1_000]);
-    expect(container.volumeMounts.map(({ mountPath }: { mountPath: string }) => mountPath)).toContain(
-      env.SAGA_DATA_DIR,
-    );
+    const mounts = container.volumeMounts.map(({ mountPath }: { mountPath: string }) => mountPath);
+    expect(mounts).toContain(env.SAGA_DATA_DIR);
+    // The root is read-only, and the last words of nodes are in a temporary file.
+    expect(mounts).toContain(env.TMPDIR);
     expect(container.securityContext.readOnlyRootFilesystem).toBe(true);
   });
 });
@@ -144,7 +165,7 @@ describeWithRedis("what the Deployment runs", (redisUrl) => {
         if (process.getuid?.() === 0) chownSync(join(secrets, name), 0, 1_000);
       }
       env = {
-        ...Object.fromEntries(container.env.map(({ name, value }: { name: string; value: string }) => [name, value])),
+        ...Object.fromEntries(environmentOf(container.env)),
         // What the tests need of their own.
         ...{ HOST: "0.0.0.0", REDIS_PREFIX: `${ownExchange()}:`, SAGA_EVENTS_EXCHANGE: ownExchange() },
       };
@@ -185,6 +206,19 @@ describeWithRedis("what the Deployment runs", (redisUrl) => {
         asked.on("error", reject);
       });
 
+    /** As Prometheus asks: by the address of the pod, with a key for that alone. */
+    async function scrape({ http, container }: Pod): Promise<number> {
+      const key = await container.run(["saga", "key", "create", "--name", "prometheus", "--roles", "scrape"]);
+      const headers = { host: `${POD_IP}:8080`, authorization: `Bearer ${key.trim()}` };
+      return new Promise((resolve, reject) => {
+        const asked = get({ host: "127.0.0.1", port: http, path: "/metrics", headers }, (answer) => {
+          answer.resume();
+          resolve(answer.statusCode ?? 0);
+        });
+        asked.on("error", reject);
+      });
+    }
+
     interface Cluster {
       readonly nodes: readonly { readonly version?: string }[];
     }
@@ -203,6 +237,7 @@ describeWithRedis("what the Deployment runs", (redisUrl) => {
       const before = root.contents();
       const only = await pod(root);
       expect([await probe(only, "readinessProbe"), await probe(only, "livenessProbe")]).toEqual([200, 200]);
+      expect(await scrape(only)).toBe(200);
       await only.container.healthy();
       expect(await until(async () => (await nodesOf(only)) === 2, { what: "both nodes" })).toBe(true);
       expect(await only.container.stop(), only.container.output).toBe(0);

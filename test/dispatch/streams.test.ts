@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { status } from "@grpc/grpc-js";
 import { describe, expect, it } from "vitest";
-import type { Answer } from "../../machines/index.js";
+import { type Answer, asDispatchId, asRunId, type Dispatch } from "../../machines/index.js";
 import { notFound, overloaded } from "../../src/errors.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { dispatchNow, makeCall, makeDispatch, until, useNodes } from "./rig.js";
@@ -305,6 +305,38 @@ describe("an answer", () => {
     await until(() => w.ended);
     expect(w.error?.code).toBe(status.INVALID_ARGUMENT);
     expect(n.runs.told).toHaveLength(0);
+  });
+
+  it("that names its dispatch and its run in upper case is theirs, and so are a heartbeat and a claim", async () => {
+    const n = await node({ limits: { claimWaitMs: 60_000 } });
+    const first = await worker(n.target, { worker_id: "w1", max_in_flight: 1 });
+    const dispatch = dispatchNow(n, { call: makeCall({ heartbeatTimeoutMs: 1_000 }) });
+    const elsewhere = makeDispatch(n);
+    await first.wait("execute");
+    first.cut();
+    await until(() => n.dispatcher.workers.connected === 0);
+    const upper = ({ dispatchId, runId, ...rest }: Dispatch): Dispatch => ({
+      ...rest,
+      dispatchId: asDispatchId(dispatchId.toUpperCase()),
+      runId: asRunId(runId.toUpperCase()),
+    });
+    const in_flight = [upper(dispatch).dispatchId];
+    const again = await worker(n.target, { worker_id: "w1", max_in_flight: 1, in_flight });
+    expect(n.dispatcher.inFlight).toBe(1);
+    again.send({ heartbeat: { dispatch_id: upper(dispatch).dispatchId } });
+    again.result(upper(dispatch));
+    again.failure(upper(elsewhere), { code: "x" });
+    await again.wait("recorded", 2);
+    for (const [told, { runId, dispatchId }] of [
+      ["heartbeat", dispatch],
+      ["result", dispatch],
+      ["failure", elsewhere],
+    ] as const)
+      expect(n.runs.told).toContainEqual(
+        expect.objectContaining({ runId, command: expect.objectContaining({ type: told, dispatchId }) }),
+      );
+    const ids = [dispatch, elsewhere].map(({ dispatchId }) => dispatchId);
+    expect(new Set(again.of("recorded").map(({ dispatch_id }) => dispatch_id))).toEqual(new Set(ids));
   });
 
   it("is still acknowledged to a worker that has closed its side", async () => {

@@ -72,7 +72,12 @@ const OVERVIEW: readonly Row[] = [
         `sum(${rate(`saga_undo_failures_total${WORKFLOW}`)}) or vector(0)`,
       ]),
       panel("Runs in memory", "short", ["resident", "sum(saga_runs_resident)"], ["in hand", "sum(saga_runs_in_hand)"]),
-      panel("How late the poll is", "s", ["oldest wake", "max(saga_wake_overdue_seconds)"]),
+      panel(
+        "How late the poll and the heartbeat are",
+        "s",
+        ["oldest wake", "max(saga_wake_overdue_seconds)"],
+        ["oldest heartbeat", "max(saga_heartbeat_age_seconds)"],
+      ),
     ],
   },
   {

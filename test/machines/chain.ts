@@ -25,6 +25,8 @@ interface Reading {
   dispatched: string | undefined;
   /** The step entry of the try that is being left; 0: the run as a whole. */
   unwinding: number;
+  /** That try undoes its steps, which nothing but a terminate cuts short. */
+  rollsBack: boolean;
   readonly open: Map<string, Open>;
   readonly children: Simulation[];
   /** The keys that its rows require on its undo list, and the keys that are on it. */
@@ -99,6 +101,7 @@ class Reader {
       ended: false,
       dispatched: undefined,
       unwinding: 0,
+      rollsBack: false,
       open: new Map(),
       children: [],
       due: [],
@@ -119,6 +122,7 @@ class Reader {
     for (const row of rows) this.row(committed, reading, row, say);
     this.writes(committed, reading, say);
     reading.unwinding = committed.context.unwinding?.entry ?? 0;
+    reading.rollsBack = rollsBack(committed);
     if (rows.at(-1)?.type.startsWith("run.")) {
       reading.ended = true;
       if (reading.children.some(({ id }) => !this.of(id).ended)) say("it ended before its children");
@@ -156,9 +160,9 @@ class Reader {
         if (entry && OVER_LIMIT.test(String(metadata.message))) entry.limited = true;
         return;
       }
-      // The dispatch of an abandoned run is not awaited: it may have happened. One inside a try that is being left is, unless the run is terminated.
+      // The dispatch of an abandoned run is not awaited: it may have happened. One inside a try that rolls back is, unless the run is terminated.
       const { ending } = context;
-      const awaited = !ending?.abandon || (reading.unwinding !== 0 && !ending.terminated);
+      const awaited = !ending?.abandon || (reading.rollsBack && !ending.terminated);
       if (entry && attempt > 0 && !awaited) entry.happened = true;
       if (compensates && (entry?.limited || OVER_LIMIT.test(String(metadata.message)))) reading.either.push(key());
       else if (compensates && (did || entry?.happened)) reading.due.push(key());
@@ -274,6 +278,15 @@ class Reader {
       if (!keeps && list.some(({ calls }) => calls)) this.tell(id, `it ended with ${list.length} undos on its list`);
     }
   }
+}
+
+/** Whether the try that is being left undoes its steps: it does where its catch takes the error. */
+function rollsBack({ context: { unwinding, frames }, program }: Committed): boolean {
+  const frame = frames.find(({ entry }) => entry.number === unwinding?.entry);
+  const plan = program.steps.get(frame?.step ?? "");
+  const errors = (plan?.attributes.rollback === true && plan.type.catches?.(plan.attributes).errors) || [];
+  const code = unwinding?.error.code ?? "";
+  return errors.some((pattern) => pattern === code || (pattern.endsWith("*") && code.startsWith(pattern.slice(0, -1))));
 }
 
 /** A run that moves to another version goes on with its open entries, under the ids that their steps have there. */

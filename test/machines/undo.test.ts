@@ -1,7 +1,7 @@
 // Undo: which steps join the list, in which order they are undone, and the end of undos that fail.
 import { describe, expect, it } from "vitest";
 import { asDispatchId, type Dispatch } from "../../machines/index.js";
-import { violations } from "./chain.js";
+import { violations, worldViolations } from "./chain.js";
 import { RUN_ID, type Simulation, type SimulationOptions, type WorkerMove } from "./simulation.js";
 import { type Draft, failureOf, finish, metadataOf, rowsOf, start, typesOf } from "./steps/rig.js";
 
@@ -431,6 +431,39 @@ describe("a cancel", () => {
     run.work();
     expect(run.cancel(false)).toMatchObject({ state: "cancelled" });
     expect(undone(run)).toEqual(["s owed", "s2 owed", "s3 owed"]);
+  });
+
+  it("without compensation ends a try that timed out at once, and awaits no dispatch inside of it", () => {
+    const steps = (more: object): Draft[] => [
+      { type: "try_catch", try: "s2", catch: "s4", timeout_ms: 50, ...more },
+      { type: "while", condition: "true", body: "s3", max_iterations: 2 },
+      charge({ timeout_ms: 1_000 }),
+      { type: "noop" },
+    ];
+    for (const more of [{}, { errors: ["mine"], rollback: true }]) {
+      const run = start(steps(more), { worker: worker() });
+      run.elapse(50);
+      expect([run.state, run.context.wait?.kind]).toEqual(["running", "dispatched"]);
+      expect(run.cancel(false)).toMatchObject({ state: "cancelled" });
+      expect([run.dispatches.size, undone(run)]).toEqual([0, ["s3 owed"]]);
+      expect(worldViolations(run.world)).toEqual([]);
+    }
+  });
+
+  it("without compensation follows the rollback of a try, which awaits the dispatch that it cancelled", () => {
+    const steps: Draft[] = [
+      { type: "try_catch", try: "s2", catch: "s4", timeout_ms: 50, rollback: true },
+      charge({ next: "s3" }),
+      charge({ timeout_ms: 1_000 }),
+      { type: "noop" },
+    ];
+    const run = start(steps, { worker: worker() });
+    run.work();
+    run.elapse(50);
+    expect(run.cancel(false)).toMatchObject({ state: "running" });
+    run.drain();
+    expect([run.state, undone(run)]).toEqual(["cancelled", ["s2 done", "s3 done"]]);
+    expect(worldViolations(run.world)).toEqual([]);
   });
 
   it("is never caught", () => {

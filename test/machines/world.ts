@@ -251,6 +251,8 @@ export class WorldOf<Run extends WorldRun> {
         return { workflow: this.workflow(asking, need.workflowId) };
       case "output_schema":
         return { outputSchema: null };
+      case "schema":
+        return {};
       case "version": {
         const program = asking.options.versions?.[need.version];
         const isOurs = program?.workflowId === asking.program.workflowId;

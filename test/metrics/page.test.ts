@@ -1,6 +1,6 @@
 // The page of metrics in its two formats: the same series, and in OpenMetrics exemplars, which lead from a measurement to its trace.
 import { describe, expect, it } from "vitest";
-import { pageOf } from "../../src/cluster/metrics-page.js";
+import { countedTogether, pageOf } from "../../src/cluster/metrics-page.js";
 import { createMetrics } from "../../src/metrics/index.js";
 import { type Exemplar, formatFor, pageIn } from "../../src/metrics/page.js";
 
@@ -88,5 +88,42 @@ describe("the page of metrics", () => {
       ]);
       expect((await pageOf(said)).text).not.toContain("trace_id");
     }
+  });
+});
+
+describe("what an ended node has counted", () => {
+  it("stays in the sums, and its gauges do not", async () => {
+    const one = await report([["order", 0.2]]);
+    const two = await report([
+      ["order", 0.3],
+      ["refund", 4, traced("1".repeat(32), 4, 1)],
+    ]);
+    const ended = countedTogether(countedTogether([], one), two);
+    const { text } = await pageOf([ended, await report([["order", 0.4]])], "openmetrics");
+    expect(linesOf(text, "saga_runs_finished_total{")).toEqual([
+      'saga_runs_finished_total{workflow="order",state="succeeded"} 3',
+      'saga_runs_finished_total{workflow="refund",state="succeeded"} 1',
+    ]);
+    const isBucket = (line: string) => /^saga_run_seconds_bucket/.test(line) && /workflow="order"/.test(line);
+    expect(text.split("\n").filter((line) => isBucket(line) && line.includes('le="0.5"'))).toEqual([
+      expect.stringMatching(/ 3$/),
+    ]);
+    expect(linesOf(text, "saga_run_seconds_count{workflow=")).toEqual([
+      'saga_run_seconds_count{workflow="order"} 3',
+      'saga_run_seconds_count{workflow="refund"} 1',
+    ]);
+    expect(text).not.toContain("trace_id");
+    expect(ended.filter(({ type }) => String(type) === "gauge")).toEqual([]);
+  });
+
+  it("is bounded, however many labels nodes had one after the other", async () => {
+    let ended = countedTogether([], await report([["order", 1]]));
+    for (let node = 0; node < 12; node++)
+      ended = countedTogether(ended, await report(Array.from({ length: 999 }, (_, nth) => [`w${node}-${nth}`, 1])));
+    const samplesOf = (name: string) => ended.find((family) => family.name === name)?.values.length;
+    expect(samplesOf("saga_runs_finished_total")).toBe(10_000);
+    ended = countedTogether(ended, await report([["order", 1]]));
+    const counted = ended.find((family) => family.name === "saga_runs_finished_total")?.values;
+    expect(counted?.find(({ labels }) => labels.workflow === "order")?.value).toBe(2);
   });
 });

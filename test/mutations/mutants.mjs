@@ -192,6 +192,22 @@ export const MUTANTS = [
     red: "an idempotency key of another tenant is a new one where a run starts another under it",
   },
   {
+    name: "a service starts where its commits are acknowledged before they are on disk (law 5)",
+    file: "src/store/migrate/readiness.ts",
+    find: 'if (commits === "off")',
+    replace: 'if (commits === "never")',
+    test: "test/store/session.test.ts",
+    red: "a start stops where sessions do not wait until their commits are on disk, whatever they ask for",
+  },
+  {
+    name: "a schema of many patterns is read in one piece when a run needs it (law 14)",
+    file: "src/run/facts.ts",
+    find: "if (schema !== this.readLast && !schemas.isAtHand(schema)) throw",
+    replace: "if (schema === this.readLast && !schemas.isAtHand(schema)) throw",
+    test: "test/run/schemas-in-turns.test.ts",
+    red: "a node that has not read the schema reads it in turns before it calls an action",
+  },
+  {
     name: "tenants apart: a run starts a child of another tenant's workflow",
     file: "src/run/facts.ts",
     find: "    if (!found || !isFor(found, tenantId)) return null;\n    const { program, definitionId } = found;",

@@ -243,6 +243,10 @@ describe("before anything begins", () => {
       [{ limit: 5 }, "$.filter.limit"],
     ];
     for (const [filter, path] of bad) await refused({ filter, action: "pause" }, 400, path);
+    for (const value of [1, true, ["blue"], {}])
+      expect((await refused({ filter: { "label.team": value }, action: "pause" }, 400)).message).toBe(
+        'the body is not valid: $.filter["label.team"] must be a string',
+      );
     const unknown = await refused({ filter: { color: "red" }, action: "pause" }, 400);
     expect(unknown.message).toContain("workflow_id, version, state");
   });

@@ -175,7 +175,17 @@ describe("erasing a run", () => {
   it("takes no command and no late answer, as one that does not exist", async () => {
     const run = await ended(rig, "echo");
     expect((await erase(run.id)).status).toBe(204);
+    const undos = ["compensations/retry", "compensations/skip"];
+    for (const act of undos) {
+      const answers = [{}, { ordinal: 1 }].map((body) => rig.ask("POST", `/sagas/${run.id}/${act}`, body));
+      const [all, one] = (await Promise.all(answers)).map(({ status, body: { request_id: _, ...body } }) => [
+        status,
+        body,
+      ]);
+      expect(one, act).toEqual(all);
+    }
     const late: readonly (readonly [string, object])[] = [
+      ...undos.map((act) => [act, { ordinal: 1 }] as const),
       ["cancel", {}],
       ["terminate", { reason: "late" }],
       ["signal/go", {}],

@@ -135,4 +135,18 @@ describe("a rerun", () => {
     expect((await rerun(other.id, { inputs: { a: 1 } }, "k")).body.run_id).not.toBe(answers[0]?.body.run_id);
     expect((await rerun(first.id)).body.run_id).not.toBe((await rerun(first.id)).body.run_id);
   });
+
+  it("that is repeated under its key after its run was erased is told so", async () => {
+    const first = await ended(rig, "echo");
+    const { run_id: id } = (await rerun(first.id, {}, "erased since")).body;
+    await runOf(id);
+    expect((await fetch(`${rig.client.url}/api/v1/sagas/${id}`, { method: "DELETE" })).status).toBe(204);
+    const message =
+      "the run that was started under this idempotency key or run_id has been erased: it is not started again";
+    for (const body of [{}, { inputs: { a: 2 } }])
+      expect(await rerun(first.id, body, "erased since")).toMatchObject({
+        status: 409,
+        body: { error: "conflict", message },
+      });
+  });
 });

@@ -1,7 +1,7 @@
 // Runs at the stands where a person helps, one for each act: how a run comes there, the act, and the end that the run has then. The worker
 // of these runs fails what is to break, once for each key.
 import { expect } from "vitest";
-import type { OperatorAct, RunCommand, RunId } from "../../machines/index.js";
+import type { DispatchId, OperatorAct, RunCommand, RunId } from "../../machines/index.js";
 import { EVERYTHING } from "../../src/access/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import type { Runs, StartRequest } from "../../src/run/ports.js";
@@ -13,13 +13,12 @@ import { look, type Seen } from "./seen.js";
 
 const by = { actor: "user:ops" } as const;
 
-/** The first attempt of each of these calls fails for good. */
+/** The first attempt of each of these calls fails for good. A dispatch that is sent twice gets the same answer twice. */
 export function breaksOnce(): Reply {
-  const broken = new Set<string>();
-  return ({ call: { idempotencyKey: key, inputs } }) => {
-    if (inputs.breaks !== true || broken.has(key)) return { result: { receipt: key } };
-    broken.add(key);
-    return { code: "broken", retryable: false };
+  const broken = new Map<string, DispatchId>();
+  return ({ dispatchId, call: { idempotencyKey: key, inputs } }) => {
+    if (inputs.breaks === true && !broken.has(key)) broken.set(key, dispatchId);
+    return broken.get(key) === dispatchId ? { code: "broken", retryable: false } : { result: { receipt: key } };
   };
 }
 

@@ -4,11 +4,13 @@ import { HeldDispatch } from "../../src/dispatch/push/held-dispatch.js";
 import { executeStep, noToken, stepJson } from "../../src/dispatch/step-message.js";
 import type { ExecuteStep } from "../../src/sdk/protocol/index.js";
 import { Alarm } from "../../src/sdk/timer.js";
+import { CalledWorkerCore } from "../../src/sdk/worker/callback/core.js";
 import { readMessage, readStep } from "../../src/sdk/worker/callback/message.js";
 import { Executor, type Origin } from "../../src/sdk/worker/executor.js";
 import { Handlers } from "../../src/sdk/worker/handlers.js";
 import { type ActionContext, defineAction } from "../../src/sdk/worker/index.js";
 import { completeTiming } from "../../src/sdk/worker/timing.js";
+import { Site } from "../dispatch/requests-rig.js";
 import { makeCall } from "../dispatch/rig.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 
@@ -110,6 +112,24 @@ describe("the signal of a step", () => {
   it("is aborted by the time that is left, where the message can say it: the clock of the worker may differ", () => {
     const step = { ...overGrpc(1), deadline_at: new Date(Date.now() - HOUR_MS).toISOString() };
     expect(executed(step).ctx.deadline).toEqual(new Date(Date.now() + DAY_MS));
+  });
+});
+
+describe("an answer", () => {
+  it("is reported again by the time that is left: the clock of the worker may be ahead", async () => {
+    vi.useRealTimers();
+    const site = await Site.open((_, response) => response.writeHead(site.asked.length === 1 ? 503 : 202).end());
+    const handlers = new Handlers("payments");
+    const timing = { backoffMs: 1, backoffMaxMs: 2 };
+    const core = new CalledWorkerCore({ service: "payments", api: site.url, log: silent, timing }, handlers);
+    const dispatch = { ...dispatchOf(1), deadlineAt: Date.now() - HOUR_MS };
+    const call = readStep(readMessage(stepJson(dispatch, DAY_MS, { ...CALLBACK, publicUrl: () => site.url })));
+    const answer = await core.execute(call);
+    if (!answer) throw new Error("the step was not executed");
+    await core.report(call, answer);
+    expect(site.asked).toHaveLength(2);
+    await core.stop();
+    await site.close();
   });
 });
 

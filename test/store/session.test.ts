@@ -54,6 +54,23 @@ async function openStandby(): Promise<number> {
   });
 }
 
+/** A door of a pooler, which does not hand on that sessions want their commits on disk. A name of the same length takes the setting's place. */
+async function openPooler(): Promise<number> {
+  return openDoor({ host: "127.0.0.1" }, (client) => {
+    const behind = connect(server.port, server.host, () => behind.pipe(client));
+    client.on("data", (bytes) => {
+      const text = bytes.toString("latin1");
+      behind.write(text.replace("synchronous_commit\0on", "saga.dropped_by_it\0on"), "latin1");
+    });
+    for (const [one, other] of [
+      [client, behind],
+      [behind, client],
+    ] as const)
+      one.on("error", () => {}).on("close", () => other.destroy());
+    return true;
+  });
+}
+
 beforeAll(async () => {
   database = await createTestDatabase({ max: 2, migrated: false });
   const { hosts = [], ports = [], user = "", password = "" } = parseDatabaseUrl(database.url);
@@ -336,6 +353,20 @@ describe("a start", () => {
       await expect(awaitDatabase(url, silentLog)).rejects.toThrow("has the encoding LATIN1");
     } finally {
       await database.sql.unsafe(`drop database "${name}" with (force)`);
+    }
+  });
+
+  it("stops where sessions do not wait until their commits are on disk, whatever they ask for", async () => {
+    const name = nameOf(database.url);
+    const url = new URL(database.url);
+    url.host = `127.0.0.1:${await openPooler()}`;
+    await expect(awaitDatabase(url.href, silentLog)).resolves.toBeUndefined();
+    await database.sql.unsafe(`alter database "${name}" set synchronous_commit = off`);
+    try {
+      await expect(awaitDatabase(database.url, silentLog)).resolves.toBeUndefined();
+      await expect(awaitDatabase(url.href, silentLog)).rejects.toThrow("have synchronous_commit off");
+    } finally {
+      await database.sql.unsafe(`alter database "${name}" reset all`);
     }
   });
 

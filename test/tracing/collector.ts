@@ -63,6 +63,8 @@ export class Collector {
   readonly bodies: Buffer[] = [];
   /** The status that it answers with. */
   status = 200;
+  /** Its answer, an ExportTraceServiceResponse. Empty: it has taken all. */
+  answer = Buffer.alloc(0);
   private readonly server: Server;
 
   private constructor() {
@@ -73,7 +75,7 @@ export class Collector {
       const unpacked = request.headers["content-encoding"] === "gzip" ? gunzipSync(body) : body;
       this.headers.push(request.headers);
       if (this.status === 200 && request.url === "/v1/traces") this.take(unpacked);
-      response.writeHead(this.status, { "content-type": "application/x-protobuf" }).end();
+      response.writeHead(this.status, { "content-type": "application/x-protobuf" }).end(this.answer);
     });
   }
 

@@ -1,8 +1,10 @@
 // The queue of spans: bounded, in batches, one request at a time; what is lost is counted, and no run waits for it.
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { createMetrics, type Metrics } from "../../src/metrics/index.js";
+import { otlpSender, tellWarnings } from "../../src/tracing/otlp.js";
 import type { Span } from "../../src/tracing/run-spans.js";
 import { type SendSpans, SpanQueue } from "../../src/tracing/span-queue.js";
+import { Collector } from "./collector.js";
 
 const LIMITS = { queued: 5, batch: 2, delayMs: 1_000 };
 const context = { traceId: "1".repeat(32), spanId: "2".repeat(16), sampled: true };
@@ -113,4 +115,20 @@ describe("a queue of spans", () => {
     await stopped;
     expect(await counted()).toEqual({ exported: 0, stop: 3 });
   });
+});
+
+it("a collector that takes a request and rejects some of its spans is heard", async () => {
+  vi.useRealTimers();
+  const collector = await Collector.open();
+  // partial_success: rejected_spans 2, error_message "full".
+  collector.answer = Buffer.from("0a080802120466756c6c", "hex");
+  const said: object[] = [];
+  tellWarnings({ debug() {}, info() {}, error() {}, warn: (fields: object) => void said.push(fields) } as never);
+  try {
+    const config = { url: `${collector.url}/v1/traces`, headers: {}, resource: {} };
+    await otlpSender(config as never, {})(spans(3));
+    expect(JSON.stringify(said)).toMatch(/rejectedSpans.*2.*full/);
+  } finally {
+    await collector.close();
+  }
 });

@@ -10,6 +10,7 @@ import type { RunStarter } from "../../src/run/ports.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { type Database, openDatabase } from "../../src/store/engine/connection.js";
 import { Triggers } from "../../src/trigger/index.js";
+import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { firstSeed, long } from "../harness/long.js";
 import { until } from "../harness/until.js";
@@ -63,7 +64,7 @@ const options = () => ({
   ...{ log: silentLog, metrics: createMetrics(), catalog: half.catalog, shards: () => SHARDS },
   clock: { now: () => now },
   licences: { licensed: () => true },
-  schemas: new Schemas(),
+  ...{ schemas: new Schemas(), scheduler: new FairScheduler() },
 });
 
 /** What a node can be killed at: one of its statements, or the start of a run. */

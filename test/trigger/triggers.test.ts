@@ -14,6 +14,7 @@ import { publishEvent } from "../../src/store/engine/events.js";
 import { listFires } from "../../src/store/engine/trigger-fires.js";
 import { triggerById } from "../../src/store/lists/triggers.js";
 import { Triggers } from "../../src/trigger/index.js";
+import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { type Half, publish, startHalf } from "../run/rig.js";
 
@@ -50,7 +51,7 @@ function node(more: { starter?: RunStarter; licensed?: boolean; metrics?: Metric
   const { starter = half.starter, metrics = createMetrics(), clock = { now: () => now } } = more;
   return new Triggers({
     ...{ sql: database.sql, log: silentLog, metrics, catalog: half.catalog, shards: () => SHARDS, starter },
-    schemas: new Schemas(),
+    ...{ schemas: new Schemas(), scheduler: new FairScheduler() },
     clock,
     licences: { licensed: () => more.licensed ?? true },
   });
@@ -133,6 +134,20 @@ describe("a tick", () => {
     now = NOON + 3 * HOUR;
     await node().poll();
     expect((await firesOf(id))[0]).toHaveProperty("resulting_run_id");
+  });
+
+  it("is skipped under `overlap_policy: skip` however many were skipped before, while the run goes on or is owed", async () => {
+    const id = await create(cron({ overlap_policy: "skip" }));
+    const ticks = async (from: number, to: number, starter: RunStarter = half.starter) => {
+      for (let hour = from; hour <= to; hour++) {
+        now = NOON + hour * HOUR;
+        await node({ starter }).poll();
+      }
+      return (await firesOf(id)).filter(({ error }) => String(error).startsWith("skipped: ")).length;
+    };
+    expect(await ticks(1, 25), "one run goes on").toBe(24);
+    await database.sql`update runs set terminal_at = now(), state = 'succeeded' where trigger_id = ${id}`;
+    expect(await ticks(26, 50, { start: () => Promise.reject(overloaded("dead")) }), "one run is owed").toBe(48);
   });
 
   it.each([

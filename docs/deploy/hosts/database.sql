@@ -9,4 +9,9 @@ alter role saga set idle_in_transaction_session_timeout = '10s';
 alter role saga set enable_seqscan = off;
 alter role saga set enable_mergejoin = off;
 alter role saga set jit = off;
+-- Reads of clients, with access control.
+create role saga_reads login password '${PASSWORD}';
+create role saga_reader;
+create role saga_platform_reader;
+grant saga_reader, saga_platform_reader to saga_reads;
 create database saga owner saga encoding 'UTF8' template template0;

@@ -93,9 +93,15 @@ export function catchesError({ workflow }: Draft, { step }: TryFrame, { code }: 
   return errors.some((pattern) => (pattern.endsWith("*") ? code.startsWith(pattern.slice(0, -1)) : code === pattern));
 }
 
-export function tryBeingLeft({ context }: Draft): TryFrame {
-  const frame = context.frames.at(-1);
-  if (frame?.kind !== "try") throw new Error(`run ${context.run.id} leaves a try that it is not in`);
+/** Whether the try undoes its completed steps before its catch gets the error. */
+export function rollsBack(draft: Draft, frame: TryFrame, error: StepError): boolean {
+  return frame.rollback === true && catchesError(draft, frame, error);
+}
+
+/** While a dispatch inside of it is awaited, the blocks inside of it are still open. */
+export function tryBeingLeft({ context: { run, frames, unwinding } }: Draft): TryFrame {
+  const frame = frames.find(({ entry }) => entry.number === unwinding?.entry);
+  if (frame?.kind !== "try") throw new Error(`run ${run.id} leaves a try that it is not in`);
   return frame;
 }
 

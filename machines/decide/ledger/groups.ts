@@ -2,6 +2,7 @@
 
 import { localsOf } from "../../expression/scope.js";
 import type { Command, RunCommand } from "../../messages/command.js";
+import { Needed } from "../../messages/fact.js";
 import { childStarted, commandOwed, type NewChild, scopeKept, undoHanded, undoPassed } from "../../messages/owed.js";
 import { livingChildren, type RunContext } from "../../state/context.js";
 import type { StepError } from "../../state/entry.js";
@@ -11,7 +12,7 @@ import type { StepOutcome, StepPlan } from "../../steps/step.js";
 import { asRunId, type RunId } from "../../values/ids.js";
 import type { Json, JsonObject } from "../../values/json.js";
 import { formatInstant } from "../../values/time.js";
-import { type Draft, Needed } from "../draft.js";
+import type { Draft } from "../draft.js";
 
 /** The most children that one transition creates; the next transition creates more. */
 const CHILDREN_AT_ONCE = 100;

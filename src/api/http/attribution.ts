@@ -19,14 +19,23 @@ export function attributed(
 /** The routes that take a document which may say who created it. */
 const DOCUMENTS: ReadonlySet<string> = new Set(["/api/v1/workflows", "/api/v1/rules"]);
 
+/** The registrar of triggers knows who creates one, so their documents say nothing of it: a repeat is one whoever sends it. */
+const TRIGGERS = "/api/v1/triggers";
+
 /** A document was created by whom the credential names. One that says so in another type is left to its check. */
 export function attributeDocuments(app: FastifyInstance): void {
   app.addHook("preHandler", (request, reply, done) => {
     const { body, method, principal } = request;
-    const isDocument = method === "POST" && DOCUMENTS.has(routeOf(request).url ?? "") && isObject(body);
-    if (!isDocument || principal.kind === "anyone") return done();
+    const { url = "" } = routeOf(request);
+    const isTrigger = url === TRIGGERS;
+    if (method !== "POST" || !(isTrigger || DOCUMENTS.has(url)) || !isObject(body)) return done();
     const given = body.created_by ?? undefined;
-    if (given === undefined || typeof given === "string")
+    if (given !== undefined && typeof given !== "string") return done();
+    if (isTrigger && given !== undefined) {
+      const { created_by: _, ...document } = body;
+      if (given !== principal.actor) nameIgnored(reply, ["created_by"]);
+      request.body = document;
+    } else if (!isTrigger && principal.kind !== "anyone")
       request.body = { ...body, created_by: attributed("created_by", given, request, reply) };
     done();
   });

@@ -150,14 +150,19 @@ class KnownParameters {
 
   /** Like `read`, for a value that is JSON and not text. A parameter that is null counts as absent. */
   readMember(name: string, given: Json, values: Record<string, unknown>): string | undefined {
-    if (given === null && this.single.has(name)) return undefined;
-    const { json = "string", repeatable } = this.single.get(name) ?? {};
+    const known = this.single.get(name) ?? this.eachOf(name)?.[1];
+    if (given === null && known) return undefined;
+    const { json = "string", repeatable } = known ?? {};
     const isList = repeatable && Array.isArray(given) && given.every((item) => typeof item === "string");
-    const isOther = this.single.has(name) && !isList && typeof given !== json;
+    const isOther = known && !isList && typeof given !== json;
     if (isOther) return misfit.wrongType(...(json === "number" ? ["integer"] : repeatable ? [json, "array"] : [json]));
-    // No parameter takes a text with U+0000.
-    const text = isList ? (given as string[]) : typeof given === json ? String(given) : "\u0000";
-    return this.read(name, text, values);
+    return this.read(name, isList ? (given as string[]) : String(given), values);
+  }
+
+  /** The parameter that has names of the client's choice, of which this is one, and the part of the name before the client's. */
+  private eachOf(name: string): readonly [prefix: string, each: Parameter] | undefined {
+    for (const named of this.named) if (name.startsWith(named[0])) return named;
+    return undefined;
   }
 
   /** Adds the value of a parameter to the others, or says what is wrong with it. */
@@ -167,8 +172,11 @@ class KnownParameters {
       values[name] = readGiven(known, given);
       return values[name] === undefined ? misfitOf(known, given) : undefined;
     }
-    for (const [prefix, each] of this.named)
-      if (name.startsWith(prefix)) return readNamed(`${prefix}${EACH}`, name.slice(prefix.length), each, given, values);
+    const named = this.eachOf(name);
+    if (named) {
+      const [prefix, each] = named;
+      return readNamed(`${prefix}${EACH}`, name.slice(prefix.length), each, given, values);
+    }
     return `is unknown${new Suggestions().for(name, this.single.keys())}: ${this.names}`;
   }
 }

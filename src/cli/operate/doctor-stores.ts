@@ -51,7 +51,11 @@ interface Server {
   readonly standby: boolean;
   /** Those that are connected to it. */
   readonly standbys: number;
+  /** Those of them that have every commit before it is acknowledged. */
+  readonly synchronous: number;
   readonly durable: boolean;
+  /** `synchronous_commit` of a session of the service. */
+  readonly commits: string;
   /** Settings that this session was opened with have arrived. */
   readonly settled: boolean;
   /** Epoch milliseconds. */
@@ -59,15 +63,23 @@ interface Server {
   readonly tables: boolean;
 }
 
-async function ofServer(sql: Sql): Promise<readonly Diagnosis[]> {
-  const asked = Date.now();
+async function askServer(sql: Sql): Promise<Server> {
   const [row] = await sql<[Server]>`
     select current_setting('server_version') as version, current_setting('server_version_num') as number,
       current_setting('autovacuum') as autovacuum, current_setting('server_encoding') as encoding, pg_is_in_recovery() as standby,
       (select count(*)::int from pg_stat_replication) as standbys,
+      (select count(*)::int from pg_stat_replication where sync_state in ('sync', 'quorum')) as synchronous,
       current_setting('fsync') = 'on' and current_setting('full_page_writes') = 'on' as durable,
-      current_setting('statement_timeout') <> '0' and current_setting('enable_seqscan') = 'off' as settled,
+      current_setting('synchronous_commit') as commits,
+      not '0' = any(array[current_setting('statement_timeout'), current_setting('lock_timeout'), current_setting('idle_in_transaction_session_timeout')])
+        and 'off' = all(array[current_setting('enable_seqscan'), current_setting('enable_mergejoin'), current_setting('jit')]) as settled,
       (extract(epoch from clock_timestamp()) * 1000)::bigint::text as at, to_regclass('public.runs') is not null as tables`;
+  return row;
+}
+
+async function ofServer(sql: Sql): Promise<readonly Diagnosis[]> {
+  const asked = Date.now();
+  const row = await askServer(sql);
   const now = (asked + Date.now()) / 2;
   const skew = Math.abs(now - Number(row.at));
   const major = Math.floor(Number(row.number) / 10_000);
@@ -95,15 +107,19 @@ async function ofServer(sql: Sql): Promise<readonly Diagnosis[]> {
     ),
     diagnosis(
       "durability",
-      row.durable,
+      row.durable && row.commits !== "off",
       "a commit survives a crash of the server",
-      "fsync or full_page_writes is off: a crash of the server loses commits, or the database. Switch both on",
+      row.durable
+        ? "synchronous_commit is off for the service: a crash of the server loses what was acknowledged last. Switch it on for its role"
+        : "fsync or full_page_writes is off: a crash of the server loses commits, or the database. Switch both on",
     ),
     diagnosis(
       "standby",
-      row.standbys > 0,
-      `${row.standbys} connected`,
-      "none connected: a server that is lost takes its runs with it. A service of the provider may have one that is not seen here",
+      row.synchronous > 0 && row.commits !== "local",
+      `${row.standbys} connected, ${row.synchronous} with every commit`,
+      row.standbys > 0
+        ? `${row.standbys} connected, none has every commit: a failover loses what was acknowledged last (synchronous_standby_names, synchronous_commit)`
+        : "none connected: a server that is lost takes its runs with it. A service of the provider may have one that is not seen here",
       "warning",
     ),
     diagnosis(

@@ -26,6 +26,12 @@ const LATE_MS = 10_000;
 /** The head `Date` has whole seconds. */
 const CLOCK_MS = 3_000;
 
+const UNAUTHENTICATED = 401;
+const WHY_NOT_READY: Readonly<Record<number, string>> = {
+  421: "it does not know this name (SAGA_ALLOWED_HOSTS)",
+  503: "it starts, drains, or cannot reach its database",
+};
+
 const STYLES = { ok: "green", warning: "yellow", bad: "red", skipped: "dim" } as const;
 
 export async function doctor(context: Context): Promise<ExitCode | undefined> {
@@ -64,7 +70,9 @@ async function guarded(name: string, look: () => Promise<readonly Diagnosis[]>):
   try {
     return await look();
   } catch (error) {
-    if (error instanceof Refusal) return [{ name, state: "skipped", says: error.message }];
+    // A credential that counts for nothing says nothing of the service, and is what its user has to mend.
+    if (error instanceof Refusal && error.status !== UNAUTHENTICATED)
+      return [{ name, state: "skipped", says: error.message }];
     if (error instanceof Failure && error.code !== EXIT.interrupted)
       return [{ name, state: "bad", says: error.message }];
     throw error;
@@ -84,7 +92,7 @@ async function ofService(service: Service): Promise<readonly Diagnosis[]> {
         : {
             name: "service",
             state: "bad",
-            says: `${url} answers ${status}: it starts, drains, or cannot reach its database`,
+            says: `${url} answers ${status}: ${WHY_NOT_READY[status] ?? "no page of this service"}`,
           },
       protocol === "https:" || isNear
         ? { name: "tls", state: "ok", says: protocol === "https:" ? "encrypted" : "this machine alone" }

@@ -5,7 +5,7 @@ import { EXIT, type ExitCode } from "../exit.js";
 import type { Context } from "../frame/context.js";
 import { jsonGiven, objectGiven } from "../frame/input.js";
 import type { Service } from "../frame/service.js";
-import { pathOf, type Run } from "./run.js";
+import { exitOf, pathOf, type Run } from "./run.js";
 import { runLines } from "./show.js";
 import { ended } from "./wait.js";
 
@@ -32,7 +32,7 @@ async function told(context: Context, service: Service, acted: Acted, done: stri
     const run = await ended(service, acted.run_id, context.duration("timeout"));
     if (json) terminal.printJson(run);
     else terminal.print(runLines(run, terminal).join("\n"));
-    return EXIT.succeeded;
+    return exitOf(run);
   }
   if (json) terminal.printJson(acted);
   else if (acted.already_terminal === true || acted.changed === false)

@@ -1,6 +1,6 @@
 // A worker's report as the command that its run gets. Pure: nothing is sent or stored here.
 import { createHash } from "node:crypto";
-import { type DispatchId, type EngineErrorCode, isDispatchId, type RunCommand } from "../../../machines/index.js";
+import { type DispatchId, type EngineErrorCode, parseDispatchId, type RunCommand } from "../../../machines/index.js";
 import type { StepFailure, StepResult } from "../../sdk/protocol/index.js";
 import { parsedResult, storableMessage, storableName } from "../worker-report.js";
 
@@ -14,11 +14,15 @@ export interface Reporting {
   readonly credential?: string;
 }
 
-/** A report whose dispatch id was checked. */
+/** A report whose dispatch id was checked, and is in lower case. */
 export type Report = (StepResult | StepFailure) & { readonly dispatch_id: DispatchId };
 
-export function isReport(report: StepResult | StepFailure): report is Report {
-  return isDispatchId(report.dispatch_id);
+/** Undefined: it names no dispatch. */
+export function readReport(report: StepResult | StepFailure): Report | undefined {
+  const dispatchId = parseDispatchId(report.dispatch_id);
+  if (dispatchId === undefined) return undefined;
+  // Nearly every worker names the dispatch as it got it: no copy is made.
+  return report.dispatch_id === dispatchId ? (report as Report) : { ...report, dispatch_id: dispatchId };
 }
 
 /** `outputBytes`: a result with more bytes of JSON becomes a failure. */

@@ -1,7 +1,7 @@
 // The gRPC carrier: the workers connected to this node, and through the relay those connected to other nodes. Which call gets credit next is
 // the dispatcher's decision; the messages on the wire are in stream.ts, the dispatches and their credit in in-flight.ts.
 import { status } from "@grpc/grpc-js";
-import { type Dispatch, type DispatchId, isRunId, misfit } from "../../../machines/index.js";
+import { type Dispatch, type DispatchId, misfit, parseRunId } from "../../../machines/index.js";
 import type { Log } from "../../log.js";
 import type { HelloAck } from "../../sdk/protocol/index.js";
 import type { FairScheduler } from "../../work/fair-scheduler.js";
@@ -236,11 +236,10 @@ export class GrpcCarrier implements Carrier, GrpcWorkers, StreamOwner {
     const entry = this.dispatches.get(report.dispatch_id);
     if (entry && !belongsTo(entry, stream))
       return this.recorder.refuse(stream, report.dispatch_id, reasonOfRefusal(entry, stream));
-    const runId = entry?.dispatch?.runId ?? report.run_id;
-    if (isRunId(runId)) {
-      this.returnCredit(stream, report.dispatch_id);
-      await this.recorder.record(stream, runId, report, entry !== undefined);
-    } else stream.close(status.INVALID_ARGUMENT, `run_id ${misfit.notOfFormat("uuid")}`);
+    const runId = entry?.dispatch?.runId ?? parseRunId(report.run_id);
+    if (runId === undefined) return stream.close(status.INVALID_ARGUMENT, `run_id ${misfit.notOfFormat("uuid")}`);
+    this.returnCredit(stream, report.dispatch_id);
+    await this.recorder.record(stream, runId, report, entry !== undefined);
   }
 
   /** It stays with its worker. The reason travels in a cancel. */

@@ -2,7 +2,7 @@
 // its credit. Which steps it gets and how its answers are recorded is decided in carrier.ts.
 
 import { type ServerDuplexStream, status } from "@grpc/grpc-js";
-import { type DispatchId, isDispatchId, misfit } from "../../../machines/index.js";
+import { type DispatchId, misfit, parseDispatchId } from "../../../machines/index.js";
 import { ANYONE, credentialId, type Principal, type Reach, type Tenants, tenantsOf } from "../../access/index.js";
 import type { Log } from "../../log.js";
 import {
@@ -21,7 +21,7 @@ import type { Claimant } from "../relay/local-streams.js";
 import type { ReservationId } from "../relay/messages.js";
 import type { ConnectedWorker } from "../workers.js";
 import { type ActionName, versionedAction } from "../workers.js";
-import { isReport, type Report, type Reporting } from "./answers.js";
+import { type Report, type Reporting, readReport } from "./answers.js";
 import { CallRefused, EXECUTE_STEP, type GrpcDoor, type Presented } from "./door.js";
 
 export type WorkerCall = ServerDuplexStream<WorkerMessage, CoordinatorMessage>;
@@ -244,7 +244,8 @@ export class WorkerStream {
     const end = () => this.close(status.UNAUTHENTICATED, "the credential has ended");
     this.forgetCredential = this.door?.untilEnd(this.principal, end);
     if (!this.isOpen) return;
-    this.owner.onHello(this, hello.in_flight.filter(isDispatchId));
+    const inFlight = hello.in_flight.flatMap((id) => parseDispatchId(id) ?? []);
+    this.owner.onHello(this, inFlight);
     this.call.resume();
   }
 
@@ -279,8 +280,9 @@ export class WorkerStream {
     return false;
   }
 
-  private onReport(report: StepResult | StepFailure | null | undefined): void {
-    if (!report || !isReport(report)) {
+  private onReport(given: StepResult | StepFailure | null | undefined): void {
+    const report = given ? readReport(given) : undefined;
+    if (!report) {
       this.refuseDispatchId();
       return;
     }
@@ -312,9 +314,10 @@ export class WorkerStream {
     if (this.maxInFlight > before) this.owner.onCredit(this);
   }
 
-  private onHeartbeat(dispatchId: string | undefined): void {
-    if (isDispatchId(dispatchId)) this.owner.onHeartbeat(this, dispatchId);
-    else this.refuseDispatchId();
+  private onHeartbeat(id: string | undefined): void {
+    const dispatchId = parseDispatchId(id);
+    if (dispatchId === undefined) this.refuseDispatchId();
+    else this.owner.onHeartbeat(this, dispatchId);
   }
 
   private refuseDispatchId(): void {

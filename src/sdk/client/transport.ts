@@ -49,7 +49,7 @@ export class Transport {
       } catch (error) {
         if (signal?.aborted) throw signal.reason;
         // What a lost answer had deleted is gone.
-        if (method === "DELETE" && failures.count > 0 && error instanceof SagaApiError && error.status === 404)
+        if (method === "DELETE" && failures.mayHaveHappened && error instanceof SagaApiError && error.status === 404)
           return undefined;
         await pause(failures.pauseAfter(error), signal);
       }
@@ -104,7 +104,9 @@ interface Sent {
 
 /** The failed attempts of one request. */
 class Failures {
-  count = 0;
+  /** The outcome of one of them is unknown. */
+  mayHaveHappened = false;
+  private count = 0;
   private until = 0;
   private renewed = false;
 
@@ -121,6 +123,7 @@ class Failures {
       return 0;
     }
     if (retry === false || !this.isWorthIt(error)) throw error;
+    this.mayHaveHappened ||= !wasRefused(error);
     this.count++;
     if (this.count === 1) this.until = now() + retry.maxElapsedMs;
     const asked = (error as { readonly retryAfterMs?: number }).retryAfterMs ?? 0;
@@ -131,12 +134,14 @@ class Failures {
   }
 
   private isWorthIt(error: unknown): boolean {
-    // It was refused before anything was done.
-    if (error instanceof SagaApiError && error.status === 429) return true;
+    if (wasRefused(error)) return true;
     if (error instanceof SagaApiError) return this.repeats && isPassing(error.status);
     return this.repeats && error instanceof Unreachable && !HOPELESS.test(whyOf(error.cause));
   }
 }
+
+/** Before anything was done. */
+const wasRefused = (error: unknown) => error instanceof SagaApiError && error.status === 429;
 
 /** What the service is asked to wait comes on top of the time limit. */
 function waitMs({ query }: RequestOptions): number {

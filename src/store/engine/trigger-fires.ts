@@ -1,6 +1,6 @@
 // Fires of triggers. A fire is decided once, by the row that is inserted under its id; until its run is durable the row owes the run
 // (`due_at`). Nothing here starts a run.
-import { and, desc, eq, sql } from "drizzle-orm";
+import { and, eq, sql } from "drizzle-orm";
 import type { Sql } from "postgres";
 import type { JsonObject, RunId } from "../../../machines/index.js";
 import { present } from "../lists/item.js";
@@ -129,24 +129,20 @@ export async function decidedFire(database: Sql, id: string): Promise<DecidedFir
   return row as DecidedFire | undefined;
 }
 
-/** Fires that are looked at for an unfinished run: with `skip` there is one at most, beside those that were fired by hand. */
-const RECENT_FIRES = 20;
+/** Runs that are looked at for an unfinished one: with `skip` there is one at most, beside those that were fired by hand. */
+const RECENT_RUNS = 20;
 
-/** The unfinished run of an earlier fire, or its id if it is only owed. */
+/**
+ * The unfinished run of an earlier fire, or the fire's id if the run is only owed. The trigger's own fires are not read: there is one for every tick
+ * that was skipped since. `offset 0` keeps the planner to the index of owed fires: before the first analysis it would read them all.
+ */
 export async function unfinishedFire(database: Sql, triggerId: string): Promise<string | undefined> {
-  const recent = query(database)
-    .select({ id: triggerFires.id, runId: triggerFires.resultingRunId, dueAt: triggerFires.dueAt })
-    .from(triggerFires)
-    .where(eq(triggerFires.triggerId, triggerId))
-    .orderBy(desc(triggerFires.firedAt), desc(triggerFires.id))
-    .limit(RECENT_FIRES)
-    .as("recent");
-  const [row] = await query(database)
-    .select({ id: sql<string>`coalesce(${recent.runId}, ${recent.id})` })
-    .from(recent)
-    .where(
-      sql`${recent.dueAt} is not null or exists (select from runs where runs.id = ${recent.runId} and runs.terminal_at is null)`,
-    )
-    .limit(1);
+  const [row] = await database<{ id: string }[]>`
+    select id from (
+      select id, terminal_at from runs where trigger_id = ${triggerId} order by started_at desc, id desc limit ${RECENT_RUNS}
+    ) recent where terminal_at is null
+    union all
+    select id from (select id, trigger_id from trigger_fires where due_at is not null offset 0) owed where trigger_id = ${triggerId}
+    limit 1`;
   return row?.id;
 }

@@ -79,7 +79,7 @@ export async function taskWords(sql: Sql, taskId: string) {
 function columns(sql: Sql) {
   return sql`
     r.id, r.state, r.current_step, r.requires_manual_review, r.record, r.workflow_id, r.version, r.definition_id,
-    r.parent_run_id, r.parent_branch_id, r.started_at, r.last_event_at, s.identity,
+    r.parent_run_id, r.parent_branch_id, r.tenant_id, r.started_at, r.last_event_at, s.identity,
     (select json_build_object('phase', c.phase, 'stepId', c."stepId", 'service', c.service, 'action', c.action,
         'version', c.version, 'transport', c.transport, 'childRunId', c."childRunId")
       from json_to_record(r.call) as c(phase text, "stepId" text, service text, action text, version int, transport text,
@@ -91,8 +91,7 @@ function columns(sql: Sql) {
 /** Inputs, variables and the rest of a call are not there: an explanation needs none of them. */
 const NOT_READ = {
   ...{ inputs: {}, variables: null, inherited: null, gone: null, output: null, items: null },
-  ...{ tenant_id: null, business_key: null, trigger_id: null },
-  ...{ parent_step_id: null, parent_entry: null, root_run_id: null },
+  ...{ business_key: null, trigger_id: null, parent_step_id: null, parent_entry: null, root_run_id: null },
 };
 
 function toExplain(row: Row): RunToExplain {

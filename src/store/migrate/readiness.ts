@@ -64,7 +64,7 @@ async function check(url: string): Promise<string | undefined> {
     const [settings] = await sql<[Found]>`
       select current_setting('server_encoding') as encoding, current_setting('session_replication_role') as triggers,
         current_setting('transaction_read_only') as read_only, current_user as role, current_schema() as schema,
-        current_setting('search_path') as path, has_schema_privilege(current_schema(), 'create') as creates`;
+        current_setting('search_path') as path, current_setting('synchronous_commit') as commits, has_schema_privilege(current_schema(), 'create') as creates`;
     refuseSettings(settings);
     return settings.read_only === "on" ? READ_ONLY : undefined;
   } catch (error) {
@@ -94,10 +94,11 @@ interface Found {
   /** Where tables are created. */
   readonly schema: string | null;
   readonly path: string;
+  readonly commits: string;
   readonly creates: boolean | null;
 }
 
-function refuseSettings({ encoding, triggers, role, schema, path, creates }: Found): void {
+function refuseSettings({ encoding, triggers, role, schema, path, commits, creates }: Found): void {
   if (encoding !== "UTF8")
     throw new UnusableDatabase(
       `The database of DATABASE_URL has the encoding ${encoding}, which cannot store every text: create it with encoding 'UTF8'`,
@@ -105,6 +106,11 @@ function refuseSettings({ encoding, triggers, role, schema, path, creates }: Fou
   if (triggers !== "origin")
     throw new UnusableDatabase(
       `The database of DATABASE_URL sets session_replication_role to ${triggers}, so its triggers do not run: reset it`,
+    );
+  // A pooler has dropped what the session asked for.
+  if (commits === "off")
+    throw new UnusableDatabase(
+      `Sessions of the role ${role} of DATABASE_URL have synchronous_commit off, so that a crash of the server loses what was acknowledged: alter role ${role} set synchronous_commit = on`,
     );
   if (schema === null)
     throw new UnusableDatabase(

@@ -2,6 +2,7 @@
 // here they are in their smallest form.
 import { describe, expect, it } from "vitest";
 import type { Dispatch } from "../../../machines/index.js";
+import { ACTS } from "../acts.js";
 import { worldViolations } from "../chain.js";
 import { ACTIONS, program } from "../definitions.js";
 import { Simulation, type SimulationOptions, type WorkerMove } from "../simulation.js";
@@ -20,6 +21,8 @@ function run(steps: readonly Record<string, unknown>[], options: Partial<Simulat
   simulation.advance();
   return simulation;
 }
+
+const BRANCHES = { a: { next: "a" }, b: { next: "b" }, c: { next: "c" } };
 
 const undone = ({ world }: Simulation) =>
   [...world.runs.values()].flatMap(({ sent }) =>
@@ -107,6 +110,35 @@ describe("where blocks meet", () => {
       else simulation.command({ type: "release", actor: "api" });
       simulation.drain(20);
       expect(simulation.state).toBe(how === "cancel" ? "cancelled" : "succeeded");
+      expectSound(simulation);
+    },
+  );
+
+  it.each(["pause", "quarantine"] as const)(
+    "a detached branch that ends during a %s lets the next one start after it, whatever the run waits for",
+    (halt) => {
+      const worker = { credit: false };
+      const simulation = run(
+        [
+          { id: "p", type: "parallel", branches: BRANCHES, max_concurrency: 1, next: "j" },
+          ...["a", "b", "c"].map((id) => ({ id, type: "noop" })),
+          { id: "j", type: "join", mode: "any", cancel_remaining: false, next: "work" },
+          charge("work"),
+        ],
+        { credit: () => worker.credit },
+      );
+      const { world } = simulation;
+      const isQueued = () => simulation.context.wait?.kind === "queued";
+      const ended = () => world.childrenOf(simulation.id).map((child) => child.ended);
+      for (let moves = 0; moves < 50 && !(isQueued() && ended()[1]); moves++) world.move();
+      expect([ended(), world.inbox.map(({ command }) => command.type)]).toEqual([[true, true], ["child"]]);
+      simulation.once(halt === "pause" ? ACTS.pause : { type: "quarantine" });
+      world.settle();
+      simulation.once(halt === "pause" ? ACTS.resume : { type: "release", actor: "api" });
+      expect(ended()).toEqual([true, true, false]);
+      worker.credit = true;
+      simulation.drain();
+      expect(simulation.state).toBe("succeeded");
       expectSound(simulation);
     },
   );

@@ -132,8 +132,17 @@ describe("a request that failed", () => {
   it("is done where a delete was repeated and the thing is gone", async () => {
     server.tell(cut, refusal(404, "not_found"));
     expect(await client().triggers.delete(RUN)).toBeUndefined();
+    server.tell(refusal(503, "overloaded"), refusal(404, "not_found"));
+    expect(await client().triggers.delete(RUN)).toBeUndefined();
     server.tell(refusal(404, "not_found"));
     await expect(client().triggers.delete(RUN)).rejects.toThrow(NotFound);
+  });
+
+  it("is refused where a delete was not carried out before it found nothing", async () => {
+    server.tell(refusal(429, "rate_limited"), refusal(404, "not_found"));
+    await expect(client().triggers.delete(RUN)).rejects.toThrow(NotFound);
+    server.tell(cut, refusal(429, "rate_limited"), refusal(404, "not_found"));
+    expect(await client().triggers.delete(RUN)).toBeUndefined();
   });
 });
 

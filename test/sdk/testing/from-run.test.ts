@@ -55,6 +55,45 @@ const CASES: readonly (readonly [string, object[], Mocks])[] = [
     },
   ],
   [
+    "an action that failed and may have happened, and one that did not",
+    [
+      { id: "a", type: "action", action: "s.a", compensation: { action: "s.u" }, on_error: "continue", next: "b" },
+      { id: "b", type: "action", action: "s.b", compensation: { action: "s.u" }, on_error: "continue", next: "c" },
+      {
+        id: "c",
+        type: "action",
+        action: "s.c",
+        compensation: { action: "s.u" },
+        retry: { max_attempts: 2, initial_backoff_ms: 5 },
+        next: "end",
+      },
+      END,
+    ],
+    {
+      a: [{ error: { code: "lost", retryable: false, outcome_unknown: true } }],
+      b: [{ error: { code: "no", retryable: false } }],
+      c: [{ error: { code: "lost", outcome_unknown: true } }, { error: { code: "no" } }],
+    },
+  ],
+  [
+    "items that failed, of which all or none may have happened, and a round of a try after the other",
+    [
+      { id: "p", type: "foreach", items: "[1, 2]", body: "a", next: "w" },
+      { id: "a", type: "action", action: "s.a", compensation: { action: "s.u" }, on_error: "continue", next: "b" },
+      { id: "b", type: "action", action: "s.b", compensation: { action: "s.u" }, on_error: "continue" },
+      { id: "w", type: "while", condition: "iteration < 2", body: "t", max_iterations: 3, next: "e" },
+      { id: "t", type: "try_catch", try: "c", catch: "n", rollback: true },
+      { id: "c", type: "action", action: "s.c", compensation: { action: "s.u" } },
+      { id: "n", type: "noop" },
+      { id: "e", type: "error", code: "mine" },
+    ],
+    {
+      a: [{ error: { code: "lost", retryable: false, outcome_unknown: true } }, { output: { n: 2 } }],
+      b: [{ error: { code: "no", retryable: false } }],
+      c: [{ error: { code: "lost", retryable: false, outcome_unknown: true } }, { output: { n: 1 } }],
+    },
+  ],
+  [
     "a request and an event",
     [
       { id: "h", type: "http_request", url: "https://x.example", method: "GET", next: "e" },
@@ -203,6 +242,21 @@ describe("records", () => {
     });
     expect(mocksFromRun(document, [{ run, events }]).missing).toEqual([
       "the error of the child of s: add the child to the records",
+    ]);
+  });
+
+  it("do not tell which failures of a step may have happened where some of its entries were undone, and that is said", () => {
+    const document = workflow([
+      { id: "w", type: "while", condition: "iteration < 2", body: "a", max_iterations: 3, next: "e" },
+      { id: "a", type: "action", action: "s.a", compensation: { action: "s.u" }, on_error: "continue" },
+      { id: "e", type: "error", code: "mine" },
+    ]);
+    const plain = { error: { code: "no", retryable: false } };
+    const mocks = { a: [plain, { error: { ...plain.error, outcome_unknown: true } }] };
+    const { mocks: made, missing } = mocksFromRun(document, recordsOf(rehearse(document, { mocks })));
+    expect([made.a?.length, missing]).toEqual([
+      2,
+      ["which failures of a may have happened: only some of its entries were undone"],
     ]);
   });
 

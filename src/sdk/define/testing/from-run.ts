@@ -3,6 +3,7 @@ import { repeatingMock } from "../../../../machines/index.js";
 import type { Mock, Mocks } from "../../../../machines/rehearsal/mock.js";
 import type { JsonObject } from "../../../../machines/values/json.js";
 import { documentOf } from "./document.js";
+import { type Mark, Outcomes } from "./outcomes.js";
 import { RehearsalError } from "./rehearse.js";
 
 /** As the client and `GET /api/v1/sagas/{id}` answer it, as far as it is read. */
@@ -57,12 +58,24 @@ export function mocksFromRun(workflow: object, records: readonly Recorded[]): Re
     throw new RehearsalError(`run ${id} is a branch, an item or a sub-saga of ${parent}: begin with its root`);
   const { steps = [] } = documentOf(workflow) as { readonly steps?: readonly Step[] };
   const failures = records.flatMap(({ run }) => (run.definition_id !== definition && run.error ? [run] : []));
-  const recorder = new Recorder(new Map(steps.map((step) => [step.id, step])), failures);
+  const recorder = new Recorder(new Map(steps.map((step) => [step.id, step])), failures, undosAbove(records));
   for (const record of records) if (record.run.definition_id === definition) recorder.take(record);
   return recorder;
 }
 
 const ENDED = new Set(["succeeded", "failed", "cancelled"]);
+
+/** By run and step: the undos that a run above it has made. */
+function undosAbove(records: readonly Recorded[]): ReadonlyMap<string, Map<string, number>> {
+  const undos = new Map<string, Map<string, number>>();
+  for (const { event_type, step_id = "", metadata } of records.flatMap(({ events }) => events)) {
+    const { phase, child_run_id: child } = (metadata ?? {}) as JsonObject;
+    if (event_type !== "step.started" || phase !== "compensation" || typeof child !== "string") continue;
+    const ofChild = undos.get(child) ?? new Map<string, number>();
+    undos.set(child, ofChild.set(step_id, (ofChild.get(step_id) ?? 0) + 1));
+  }
+  return undos;
+}
 
 class Recorder implements RepeatingMocks {
   readonly mocks: Record<string, Mock[]> = {};
@@ -72,29 +85,45 @@ class Recorder implements RepeatingMocks {
     private readonly steps: ReadonlyMap<string, Step>,
     /** Sub-sagas that have failed, in their order. */
     private readonly failures: RecordedRun[],
+    private readonly undos: ReadonlyMap<string, ReadonlyMap<string, number>>,
   ) {}
 
   take({ run, events }: Recorded): void {
     if (events[0]?.seq !== 1) this.missing.push(`the first audit events of run ${run.id}`);
+    const outcomes = new Outcomes((step) =>
+      this.missing.push(`which failures of ${step} may have happened: only some of its entries were undone`),
+    );
     for (const event of events) {
-      const { step_id: id, event_type } = event;
-      if (id === undefined || (event_type !== "step.succeeded" && event_type !== "step.failed")) continue;
       const metadata = (event.metadata ?? {}) as JsonObject;
-      const isUndo = metadata.phase === "compensation";
-      const type = isUndo ? undefined : (this.steps.get(id)?.type ?? "");
-      const repeated = repeatingMock(type, { ...event, metadata });
-      if (!repeated) continue;
-      const { mock, lacks } = repeated;
-      const key = isUndo ? `${id}~undo` : id;
-      if (lacks !== undefined) this.missing.push(`${lacks} to ${key}`);
-      const whole =
-        "error" in mock && !isUndo && metadata.code === "child_failed"
-          ? this.failureOf(run, id, mock)
-          : "output" in mock && isCut(metadata)
-            ? this.whole(key, run)
-            : mock;
-      this.mocks[key] = [...(this.mocks[key] ?? []), whole];
+      outcomes.see({ ...event, metadata }, this.add(run, event, metadata));
     }
+    outcomes.close(this.undos.get(run.id) ?? new Map());
+  }
+
+  /** Adds the mock that repeats the event, if one does. Gives what marks it as a failure of unknown outcome. */
+  private add(run: RecordedRun, event: RecordedEvent, metadata: JsonObject): Mark | undefined {
+    const { step_id: id, event_type } = event;
+    if (id === undefined || (event_type !== "step.succeeded" && event_type !== "step.failed")) return undefined;
+    const isUndo = metadata.phase === "compensation";
+    const type = isUndo ? undefined : (this.steps.get(id)?.type ?? "");
+    const repeated = repeatingMock(type, { ...event, metadata });
+    if (!repeated) return undefined;
+    const { mock, lacks } = repeated;
+    const key = isUndo ? `${id}~undo` : id;
+    if (lacks !== undefined) this.missing.push(`${lacks} to ${key}`);
+    const whole =
+      "error" in mock && !isUndo && metadata.code === "child_failed"
+        ? this.failureOf(run, id, mock)
+        : "output" in mock && isCut(metadata)
+          ? this.whole(key, run)
+          : mock;
+    const list = this.mocks[key] ?? [];
+    const index = list.push(whole) - 1;
+    this.mocks[key] = list;
+    if (!("error" in whole)) return undefined;
+    return () => {
+      list[index] = { error: { ...whole.error, outcome_unknown: true } };
+    };
   }
 
   /** What the child of a sub-saga failed with: the audit log of its parent says only that it failed. */

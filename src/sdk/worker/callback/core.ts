@@ -2,7 +2,6 @@
 // recorded, and a heartbeat's answer may cancel it. How steps come is the business of http/ and rabbitmq/.
 import type { Reach } from "../action.js";
 import { type AnswerMessage, Answers } from "../answers.js";
-import { deadlineOf } from "../deadline.js";
 import { Executor, type Origin, OUTPUT_BYTES } from "../executor.js";
 import type { Handlers } from "../handlers.js";
 import { type Log, stderrLog } from "../log.js";
@@ -15,8 +14,6 @@ import { type Callback, Reports } from "./reports.js";
 
 interface Task extends Origin {
   readonly callback: Callback;
-  /** Epoch milliseconds on this machine's clock. */
-  readonly deadline: number;
 }
 
 /** How long after its deadline a run may still take an answer that was in time. */
@@ -90,9 +87,8 @@ export class CalledWorkerCore {
   }
 
   /** The answer, once the step is executed: once for a dispatch, however often it comes. Undefined: its deadline has passed. */
-  execute({ step, callback }: CalledStep): Promise<AnswerMessage> | undefined {
-    const deadline = deadlineOf(step);
-    const task: Task = { live: true, heartbeatIntervalMs: 0, callback, deadline };
+  execute({ step, callback, deadline }: CalledStep): Promise<AnswerMessage> | undefined {
+    const task: Task = { live: true, heartbeatIntervalMs: 0, callback };
     const known = this.answers.again(step.dispatch_id, task);
     if (known) return Promise.resolve(known.message);
     if (!(deadline > Date.now())) return undefined;
@@ -106,11 +102,10 @@ export class CalledWorkerCore {
   }
 
   /** Reports the answer until it is recorded. */
-  async report({ step, callback }: CalledStep, answer: AnswerMessage): Promise<void> {
+  async report({ step, callback, deadline }: CalledStep, answer: AnswerMessage): Promise<void> {
     const { given, reports } = this;
-    const deadline = Date.parse(step.deadline_at) + TRANSIT_MS;
     const work = reports
-      .answer(callback, answerBody(answer), deadline, given.signal)
+      .answer(callback, answerBody(answer), deadline + TRANSIT_MS, given.signal)
       .then((outcome) => this.settled(step.dispatch_id, outcome !== "late"));
     this.reporting.add(work);
     await work.finally(() => this.reporting.delete(work));

@@ -1,12 +1,15 @@
 // The message of a step as JSON, and answers as the service takes them over its API. It sends nothing.
 import type { ExecuteStep } from "../../protocol/index.js";
 import type { AnswerMessage } from "../answers.js";
+import { deadlineOf } from "../deadline.js";
 import type { Callback } from "./reports.js";
 
 /** A step that came as JSON, and where its answer goes. */
 export interface CalledStep {
   readonly step: ExecuteStep;
   readonly callback: Callback;
+  /** Epoch milliseconds on this machine's clock. */
+  readonly deadline: number;
 }
 
 const TEXTS = ["dispatch_id", "run_id", "step_id", "service", "action", "idempotency_key", "deadline_at"] as const;
@@ -28,8 +31,8 @@ export function readStep(message: CallMessage): CalledStep {
   if (!Number.isInteger(attempt) || !Number.isInteger(version)) throw new Error("attempt or version is not a number");
   const defaults = { ...{ tenant_id: "", traceparent: "", forward_idempotency_key: "" }, dry_run: false, ...TIMES };
   const given = { ...rest, phase, attempt, version, callback_token: token };
-  const step = { ...defaults, ...given, inputs_json: Buffer.from(JSON.stringify(inputs)) };
-  return { step: step as ExecuteStep, callback: { url, token } };
+  const step = { ...defaults, ...given, inputs_json: Buffer.from(JSON.stringify(inputs)) } as ExecuteStep;
+  return { step, callback: { url, token }, deadline: deadlineOf(step) };
 }
 
 const TIMES = { timeout_ms: 0, heartbeat_timeout_ms: 0 };
