@@ -176,8 +176,10 @@ describeWithRedis("what compose.yaml runs", (redisUrl) => {
       });
       const example = join(packageRoot(), "examples", "quick-start", "order.workflow.json");
       const definition = JSON.parse(readFileSync(example, "utf8")) as object;
-      const publish = () => ask(nodes["saga-1"], "/workflows", { body: definition });
-      await until(publish, { what: "the worker's actions" });
+      // A workflow may be published before its actions are registered, and its runs fail until they are.
+      const actions = async () => (await database.sql`select from actions`).length === 3;
+      await until(actions, { what: "the worker's actions" });
+      await ask(nodes["saga-1"], "/workflows", { body: definition });
       const inputs = { sku: "tea", quantity: 2, amount: 9.5 };
       const startRun = (node: Node) =>
         ask<Run>(node, "/sagas/start", { body: { workflow_id: "order", inputs } }).then(({ run_id }) => run_id);

@@ -37,39 +37,32 @@ async function openDoor(
   return (door.address() as AddressInfo).port;
 }
 
-/** A door to a server that says that it is a standby. */
-async function openStandby(): Promise<number> {
+type Change = (text: string) => string;
+const same: Change = (text) => text;
+
+/** A door whose bytes are changed on their way. */
+async function openChanging({ toServer = same, toClient = same }: { toServer?: Change; toClient?: Change }) {
   return openDoor({ host: "127.0.0.1" }, (client) => {
-    const behind = connect(server.port, server.host, () => client.pipe(behind));
-    behind.on("data", (bytes) => {
-      const text = bytes.toString("latin1");
-      client.write(text.replace("\0\0\0\x17in_hot_standby\0off", "\0\0\0\x16in_hot_standby\0on"), "latin1");
-    });
-    for (const [one, other] of [
-      [client, behind],
-      [behind, client],
+    const behind = connect(server.port, server.host);
+    for (const [one, other, change] of [
+      [client, behind, toServer],
+      [behind, client, toClient],
     ] as const)
-      one.on("error", () => {}).on("close", () => other.destroy());
+      one
+        .on("data", (bytes) => other.write(change(bytes.toString("latin1")), "latin1"))
+        .on("error", () => {})
+        .on("close", () => other.destroy());
     return true;
   });
 }
 
+/** A door to a server that says that it is a standby. */
+const openStandby = () =>
+  openChanging({ toClient: (text) => text.replace("\0\0\0\x17in_hot_standby\0off", "\0\0\0\x16in_hot_standby\0on") });
+
 /** A door of a pooler, which does not hand on that sessions want their commits on disk. A name of the same length takes the setting's place. */
-async function openPooler(): Promise<number> {
-  return openDoor({ host: "127.0.0.1" }, (client) => {
-    const behind = connect(server.port, server.host, () => behind.pipe(client));
-    client.on("data", (bytes) => {
-      const text = bytes.toString("latin1");
-      behind.write(text.replace("synchronous_commit\0on", "saga.dropped_by_it\0on"), "latin1");
-    });
-    for (const [one, other] of [
-      [client, behind],
-      [behind, client],
-    ] as const)
-      one.on("error", () => {}).on("close", () => other.destroy());
-    return true;
-  });
-}
+const openPooler = () =>
+  openChanging({ toServer: (text) => text.replace("synchronous_commit\0on", "saga.dropped_by_it\0on") });
 
 beforeAll(async () => {
   database = await createTestDatabase({ max: 2, migrated: false });
