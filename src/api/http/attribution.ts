@@ -19,7 +19,7 @@ export function attributed(
 /** The routes that take a document which may say who created it. */
 const DOCUMENTS: ReadonlySet<string> = new Set(["/api/v1/workflows", "/api/v1/rules"]);
 
-/** The registrar of triggers knows who creates one, so their documents say nothing of it: a repeat is one whoever sends it. */
+/** The registrar takes the creator of a trigger from the principal. In the document the name would make a repeat by another credential a conflict. */
 const TRIGGERS = "/api/v1/triggers";
 
 /** A document was created by whom the credential names. One that says so in another type is left to its check. */
