@@ -124,10 +124,9 @@ async function takeRound(
     // What is compiled, planned and cached on the way is in no turn.
     for (let nth = 0; nth < warming; nth++)
       for (const work of works) for (const place of inOrder(places, nth)) await perform(work, place);
-    const spent = new Map(works.map((work) => [work, new Map<Mode, Costs>()]));
-    for (let nth = 0; nth < turns; nth++)
-      for (const [work, costs] of spent) for (const place of inOrder(places, nth)) await measure(work, place, costs);
-    return new Map([...spent].map(([work, costs]) => [work, eachOf(costs, work.count * turns)]));
+    const round = new Map<Work, Round>();
+    for (const work of works) round.set(work, await takeTurns(work, places, turns));
+    return round;
   } finally {
     for (const place of places) await place.close();
   }
@@ -142,22 +141,24 @@ function perform({ count, concurrency, one }: Work, place: Place): Promise<void>
   return drive({ count, concurrency }, async () => void (await one(place)));
 }
 
-/** Adds what a turn has cost. */
-async function measure(work: Work, place: Place, costs: Map<Mode, Costs>): Promise<void> {
-  const before = await place.spent();
-  await perform(work, place);
-  const after = await place.spent();
-  const known = costs.get(place.mode) ?? { service: 0, postgres: 0 };
-  const added = (of: keyof Spent) => known[of] + after[of] - before[of];
-  costs.set(place.mode, { service: added("service"), postgres: added("postgres") });
+/** Of all turns together: some of a turn is paid after it, as garbage is collected and spans are exported. */
+async function takeTurns(work: Work, places: readonly Place[], turns: number): Promise<Round> {
+  const before = await spentBy(places);
+  for (let nth = 0; nth < turns; nth++) for (const place of inOrder(places, nth)) await perform(work, place);
+  const after = await spentBy(places);
+  const each = (mode: Mode, of: keyof Spent) => {
+    const seconds = (after.get(mode)?.[of] ?? Number.NaN) - (before.get(mode)?.[of] ?? Number.NaN);
+    return (seconds / (work.count * turns)) * 1_000;
+  };
+  return new Map(
+    places.map(({ mode }) => [mode, { service: each(mode, "service"), postgres: each(mode, "postgres") }]),
+  );
 }
 
-function eachOf(seconds: ReadonlyMap<Mode, Costs>, count: number): Round {
-  const each = (spent: number) => (spent / count) * 1_000;
-  const costs = [...seconds].map(
-    ([mode, { service, postgres }]) => [mode, { service: each(service), postgres: each(postgres) }] as const,
-  );
-  return new Map(costs);
+async function spentBy(places: readonly Place[]): Promise<ReadonlyMap<Mode, Spent>> {
+  const spent = new Map<Mode, Spent>();
+  for (const place of places) spent.set(place.mode, await place.spent());
+  return spent;
 }
 
 interface Limits {

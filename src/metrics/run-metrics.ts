@@ -34,23 +34,30 @@ export interface Measured {
 }
 
 interface Traces {
+  isRecorded(run: RunIdentity): boolean;
   contextOf(run: RunIdentity): TraceContext;
   attemptOf(context: RunContext, dispatchId: DispatchId): TraceContext;
 }
 
 /** Dry runs are not counted. */
-export function countRun(metrics: Counted, events: readonly Event[], change: Change, of: Measured): void {
+export function countRun(
+  metrics: Counted,
+  events: readonly Event[],
+  change: Change,
+  { tenant, traces }: Measured,
+): void {
   const { before, after } = change;
   if (after.run.dryRun) return;
+  const of = { tenant, traces: traces?.isRecorded(after.run) === true ? traces : undefined };
   countAttempt(metrics, events, change, of);
   countWait(metrics, change, of);
   if (after.owed > 0 || before.owed > 0) countUndoFailures(metrics, events, after, of);
   if (isTerminal(after.state) && !isTerminal(before.state)) countEnd(metrics, events, after, of);
 }
 
-/** Only of what is traced. `at`: epoch milliseconds. */
-function exemplarOf({ sampled, traceId, spanId }: TraceContext, value: number, at: number): Exemplar | undefined {
-  return sampled ? { labelSet: { trace_id: traceId, span_id: spanId }, value, timestamp: at / 1_000 } : undefined;
+/** `at`: epoch milliseconds. */
+function exemplarOf({ traceId, spanId }: TraceContext, value: number, at: number): Exemplar {
+  return { labelSet: { trace_id: traceId, span_id: spanId }, value, timestamp: at / 1_000 };
 }
 
 /** Branches and items are parts of a run and have no end of their own here. */

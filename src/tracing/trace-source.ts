@@ -22,6 +22,8 @@ const KEPT_RUNS = 8_192;
 
 export class TraceContexts implements TraceSource {
   private readonly known = new WeightedCache<RunId, TraceContext>(KEPT_RUNS);
+  /** Of the run that was asked for last: what follows a commit asks several times. */
+  private last: { readonly run: RunIdentity; readonly context: TraceContext } | undefined;
 
   constructor(private readonly sampler: Sampler) {}
 
@@ -40,8 +42,13 @@ export class TraceContexts implements TraceSource {
 
   /** Of the span of the run as a whole. */
   contextOf(run: RunIdentity): TraceContext {
-    const known = this.known.get(run.id);
-    if (known) return known;
+    if (this.last?.run === run) return this.last.context;
+    const context = this.known.get(run.id) ?? this.derive(run);
+    this.last = { run, context };
+    return context;
+  }
+
+  private derive(run: RunIdentity): TraceContext {
     const context = { traceId: firstTraceOf(run), spanId: spanOf(run.id), sampled: this.samples(run) };
     this.known.set(run.id, context, 1);
     return context;

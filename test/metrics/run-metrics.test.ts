@@ -19,8 +19,9 @@ const counting = (metrics: Metrics, traces?: Measured["traces"]): CommitListener
 
 /** The runs of one workflow are traced. */
 const tracesOf = (traced: string): Measured["traces"] => ({
-  contextOf: ({ id, workflowId }) => ({ traceId: id, spanId: "of the run", sampled: workflowId === traced }),
-  attemptOf: ({ run }, dispatchId) => ({ traceId: run.id, spanId: dispatchId, sampled: run.workflowId === traced }),
+  isRecorded: ({ workflowId }) => workflowId === traced,
+  contextOf: ({ id }) => ({ traceId: id, spanId: "of the run", sampled: true }),
+  attemptOf: ({ run }, dispatchId) => ({ traceId: run.id, spanId: dispatchId, sampled: true }),
 });
 
 /** The traces and spans that the buckets of a family lead to. */
