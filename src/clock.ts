@@ -1,6 +1,8 @@
 // Database time on this node: an offset on the monotonic clock, measured at start and at every heartbeat (law 8). All due times
 // are compared by it. The host's own clock is never read, so setting it changes nothing.
+
 import type { Sql } from "postgres";
+import { performance } from "./ambient.js";
 
 export interface Clock {
   /** Epoch milliseconds, database time. It goes back only where the database's own clock was set back. */

@@ -8,6 +8,7 @@ const ROOT = resolve(import.meta.dirname, "..");
 
 /** The rooms and files of `src` by layer. A new room needs a layer. */
 const LAYERS: Readonly<Record<string, number>> = {
+  ambient: 1,
   config: 1,
   errors: 1,
   clock: 1,
@@ -192,6 +193,37 @@ function impurities(text: string): string[] {
   return withoutComments(text).match(/Date\.now|new Date\(\s*\)|Math\.random|performance\.now|\bcrypto\b/g) ?? [];
 }
 
+/** What is not the code of a node, and has the clocks, timers and random numbers of its host. */
+const NO_NODE: readonly string[] = [
+  "src/ambient.ts", // the ports themselves
+  "src/cli/", // the command
+  "src/conformance/", // a program for those who write a worker in another language
+  "src/console/", // pages, in browsers
+  "src/inspect/page.ts", // the text of a page
+  "src/main.ts", // the last moments of a process
+  "src/log-output.ts", // its pipe, which it must empty before it ends
+  "src/store/embedded/", // a Postgres that is a process of its own
+  "src/cluster/forked-node.ts", // a process, and the one that watches it
+  "src/cluster/node-process.ts",
+  "src/cluster/supervisor.ts",
+  "src/trial/trial-process.ts", // the sacrificial process
+  "src/trial/entry.ts",
+];
+
+const AMBIENT_IMPORT = /import \{([^}]*)\} from "[./]*\/ambient\.js";/;
+const AMBIENT_NAMES =
+  /(?<![\w."])(?:setTimeout|setInterval|setImmediate|clearTimeout|clearInterval|performance(?=\.now)|randomUUID|randomBytes|randomInt)\b/g;
+const HOSTS_OWN =
+  /Date\.now|new Date\(\s*\)|Math\.random|AbortSignal\.timeout|process\.hrtime|getRandomValues|timers\/promises|randomFillSync|globalThis/g;
+
+/** What a file of a node takes from its host, past the ports of src/ambient.ts. */
+function pastAmbient(text: string): string[] {
+  const code = withoutComments(text);
+  const imported = new Set((AMBIENT_IMPORT.exec(code)?.[1] ?? "").split(",").map((name) => name.trim()));
+  const used = (code.replace(AMBIENT_IMPORT, "").match(AMBIENT_NAMES) ?? []).filter((name) => !imported.has(name));
+  return [...used, ...(code.match(HOSTS_OWN) ?? [])];
+}
+
 const isSdk = (path: string) => path.startsWith("src/sdk/");
 const machines = sources("machines");
 const shell = sources("src").filter((path) => !isSdk(path));
@@ -243,6 +275,15 @@ describe("layers", () => {
   it("TypeBox's builders are imported as a namespace", () => {
     const other = /import (?!type )(?!\* as Type )[^;]*from "typebox"/;
     expect(shell.filter((path) => other.test(readFileSync(join(ROOT, path), "utf8")))).toEqual([]);
+  });
+
+  it("the code of a node has its clocks, timers and random numbers of src/ambient.ts", () => {
+    const files = shell.filter((path) => !NO_NODE.some((prefix) => path.startsWith(prefix)));
+    expect(files.length).toBeGreaterThan(200);
+    const found = files.flatMap((path) =>
+      pastAmbient(readFileSync(join(ROOT, path), "utf8")).map((name) => `${path}: ${name}`),
+    );
+    expect(found).toEqual([]);
   });
 
   it("process.env is read in config only", () => {
@@ -305,6 +346,21 @@ describe("a planted violation is found:", () => {
     ["the worker in the client", wrongInClient, "src/sdk/client/x.ts", 'import type { A } from "../worker/index.js";'],
   ])("%s", (_name, wrong, from, text) => {
     expect(wrong(found(from, text))).toHaveLength(1);
+  });
+
+  it.each([
+    "setTimeout(go, 5)",
+    "new Promise(setImmediate)",
+    "performance.now()",
+    "Date.now()",
+    "randomUUID()",
+    'import { scheduler } from "node:timers/promises"',
+    "AbortSignal.timeout(5)",
+  ])("%s in a node", (text) => {
+    expect(pastAmbient(`// fine: ${text}\nconst a = ${text};`)).toHaveLength(1);
+    const imports = 'import { performance, randomUUID, setImmediate, setTimeout } from "../ambient.js";';
+    const isPort = /^(?:setT|new P|perf|randomU)/.test(text);
+    expect(pastAmbient(`${imports}\nconst a = ${text};`)).toHaveLength(isPort ? 0 : 1);
   });
 
   it.each(["Date.now()", "new Date()", "Math.random()"])("%s", (text) => {

@@ -85,7 +85,7 @@ const BOUNDED: Readonly<Record<string, readonly string[]>> = {
 
 /** The methods of sockets that have the names of timers. */
 const OTHERS = /(?:raw|socket)\.$/;
-const CALLS = /\b(setTimeout|setInterval|AbortSignal\.timeout|delay)\(/g;
+const CALLS = /\b(setTimeout|setInterval|AbortSignal\.timeout|timeoutSignal|delay)\(/g;
 
 interface Timer {
   readonly file: string;
@@ -100,7 +100,7 @@ function timersOf(path: string): Timer[] {
   return [...text.matchAll(CALLS)].flatMap(({ 1: name = "", index }) => {
     if (OTHERS.test(text.slice(0, index))) return [];
     const given = argumentsOf(text, index + name.length + 1);
-    const first = name === "AbortSignal.timeout" || name === "delay" || isPromised;
+    const first = /timeout(?:Signal)?$|^delay$/.test(name) || isPromised;
     return [{ file, delay: given[first ? 0 : 1] ?? "1" }];
   });
 }
@@ -124,7 +124,7 @@ function argumentsOf(text: string, from: number): string[] {
 }
 
 const timers = (readdirSync(SRC, { recursive: true }) as string[])
-  .filter((name) => /\.tsx?$/.test(name) && !name.includes("generated"))
+  .filter((name) => /\.tsx?$/.test(name) && !name.includes("generated") && name !== "ambient.ts")
   .flatMap((name) => timersOf(join(SRC, name)));
 
 /** `within` of src/sdk/timer.ts says why. */

@@ -1,4 +1,5 @@
 // A bound on how long a door waits for the store: a statement that hangs holds up what asked for it, and nothing that comes later.
+import { clearTimeout, setTimeout } from "../ambient.js";
 import { overloaded } from "../errors.js";
 
 /** Rejects with 503 when it takes longer. */

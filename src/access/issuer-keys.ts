@@ -2,10 +2,12 @@
 //
 // jose has a remote key set, which is not used: it bounds neither the size nor the number of keys, reads them while a request waits each time
 // they are stale, forgets them when that fails, and does not say that a key has gone.
+
 import { createPublicKey, type JsonWebKey, type KeyObject } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { readFile, stat } from "node:fs/promises";
 import { isObject } from "../../machines/index.js";
+import { performance, timeoutSignal } from "../ambient.js";
 import { exchange } from "../egress/exchange.js";
 import { Guard } from "../egress/guard.js";
 import { overloaded } from "../errors.js";
@@ -146,7 +148,7 @@ export class IssuerKeys {
     const { source, readWithinMs = READ_WITHIN_MS } = this.options;
     const began = this.elapsed();
     try {
-      this.replace(this.keysIn(await source.read(AbortSignal.timeout(readWithinMs))));
+      this.replace(this.keysIn(await source.read(timeoutSignal(readWithinMs))));
       this.readAt = began;
       this.failures = 0;
     } catch (error) {

@@ -1,6 +1,8 @@
 // The text of an API key: `saga_<id>_<secret>`. It is a format that must never change: operators keep keys, and scanners of leaked
 // secrets know them by it.
-import { hash, randomInt } from "node:crypto";
+
+import { hash } from "node:crypto";
+import { randomInt } from "../ambient.js";
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /** Together 95 random bits: no two keys have the same. It is no secret. */

@@ -6,10 +6,12 @@
 //   used for that long and not longer. While the store is away, keys are answered with 503.
 // - However many keys are unknown, one statement at a time looks for them, and none looks for the same one twice.
 // - No key and no secret is kept: the secret that is presented is compared by its hash.
+
 import { timingSafeEqual } from "node:crypto";
 import { getEventListeners, setMaxListeners } from "node:events";
 import type { Sql } from "postgres";
 import { WeightedCache } from "../../machines/index.js";
+import { performance } from "../ambient.js";
 import { overloaded } from "../errors.js";
 import type { Log } from "../log.js";
 import { endedKeys, type KeyRow, noteUse, readKeys } from "../store/engine/api-keys.js";

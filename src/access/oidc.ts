@@ -6,9 +6,11 @@
 //   callback without it, or of another login, is refused. On a node it is good for one callback: the issuer is asked once.
 // - Every address is set by the operator, or is one that the issuer's discovery names, on the issuer's origin; and it is https unless that is this
 //   machine. Nothing is redirected.
+
 import { createHash } from "node:crypto";
 import { EncryptJWT, jwtDecrypt } from "jose";
 import * as client from "openid-client";
+import { performance, wallTime } from "../ambient.js";
 import { isLoopback, type OidcSettings } from "../config/index.js";
 import { overloaded, type SagaError } from "../errors.js";
 import type { Log } from "../log.js";
@@ -92,7 +94,7 @@ export class OidcLogin {
     try {
       const claims = (await client.authorizationCodeGrant(issuer, url, checks)).claims();
       if (!claims || !isSubject(claims.sub)) throw new Unauthenticated("login: sub of the ID token");
-      if (claims.iat > Date.now() / 1_000 + TOLERANCE_S) throw new Unauthenticated("login: iat of the ID token");
+      if (claims.iat > wallTime() / 1_000 + TOLERANCE_S) throw new Unauthenticated("login: iat of the ID token");
       const rights = readRights(statedIn(claims, this.options.claims));
       return { principal: { kind: "user", sub: claims.sub, actor: `user:${claims.sub}`, ...rights }, next };
     } catch (error) {

@@ -1,5 +1,6 @@
 // How many requests a credential may make: a token bucket for each, on each node. What must never be held up does not ask: results, heartbeats,
 // streams, probes.
+import { performance } from "../ambient.js";
 import { rateLimited } from "../errors.js";
 import { credentialId, type Principal } from "./principal.js";
 

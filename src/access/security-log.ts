@@ -1,5 +1,6 @@
 // The security log: who was refused what, and what was done with keys, secrets and other people's runs. It is a part of the log whose lines have
 // `audit: true`. A line names a credential by its id and never has a token, and a flood of refusals costs a bounded number of lines.
+import { performance } from "../ambient.js";
 import type { Logger } from "../log.js";
 import { credentialId, type Principal } from "./principal.js";
 

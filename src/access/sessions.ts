@@ -5,9 +5,10 @@
 // - A session that was closed, that is idle, or whose key was revoked is refused on every node within TRUSTED_MS: what the store said is used for
 //   that long and not longer. While the store is away, sessions are answered with 503.
 // - No id is kept nor stored: a session is known by the hash of its id.
-import { randomBytes } from "node:crypto";
+
 import { setMaxListeners } from "node:events";
 import type { Sql } from "postgres";
+import { performance, randomBytes } from "../ambient.js";
 import { overloaded } from "../errors.js";
 import type { Log } from "../log.js";
 import { isStoreAway } from "../store/engine/failure.js";

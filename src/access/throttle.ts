@@ -1,5 +1,6 @@
 // What stands before the verification of credentials, on every door: an address from which too many were refused within a minute is heard with
 // those only that were accepted not long ago. It knows credentials by their hash, and remembers a bounded number.
+import { performance } from "../ambient.js";
 import { rateLimited } from "../errors.js";
 import { networkOf } from "./addresses.js";
 import type { Login } from "./oidc.js";

@@ -1,5 +1,6 @@
 // Probes, which are never authenticated, and the page of metrics. Liveness depends on nothing outside the process; readiness says whether this node
 // should get requests.
+import { clearTimeout, setTimeout } from "../ambient.js";
 import { overloaded } from "../errors.js";
 import { formatFor, type PageFormat, pageIn } from "../metrics/page.js";
 import type { ApiDeps } from "./deps.js";

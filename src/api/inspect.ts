@@ -1,7 +1,9 @@
 // A run in the Stately inspector: the page, and the WebSocket that speaks its protocol. This file is the conversation with one viewer;
 // frames and page are made in inspect/. Nothing is read or computed for a run that no one inspects.
+
 import type { WebSocket } from "@fastify/websocket";
 import { sharerOf } from "../access/index.js";
+import { clearInterval, setInterval } from "../ambient.js";
 import { SagaError } from "../errors.js";
 import { Charts, Inspection, type InspectionPorts, inspectPage, type Shown, type Viewer } from "../inspect/index.js";
 import { eventsAfter } from "../store/lists/history.js";

@@ -1,5 +1,6 @@
 // Rehearsals over HTTP: a workflow's machine runs alone, on a virtual clock, with mocks instead of workers. Nothing is stored or
 // sent. It runs in short slices, and takes turns with everything else that computes.
+
 import type { Static } from "typebox";
 import * as Type from "typebox";
 import {
@@ -13,6 +14,7 @@ import {
   type WantedWorkflow,
 } from "../../machines/index.js";
 import { isWorkflowWithin, type Principal, reachOf, sharerOf, tenantsOf } from "../access/index.js";
+import { performance, wallTime } from "../ambient.js";
 import { badRequest, overloaded, unprocessable } from "../errors.js";
 import { Shares } from "../work/shares.js";
 import type { ApiDeps } from "./deps.js";
@@ -113,7 +115,7 @@ async function prepare(
   }
   const tenants = tenantsOf(principal);
   return new Rehearsal(program, {
-    ...{ inputs, mocks, tenantId: program.tenantId ?? principal.tenantId, startAt: Date.now() },
+    ...{ inputs, mocks, tenantId: program.tenantId ?? principal.tenantId, startAt: wallTime() },
     action: (service, name, number) => catalog.action(service, name, number, tenants),
     rule: (ruleId) => catalog.rule(ruleId, tenants),
     conforms: (form, value, options) => schemas.conforms(form, value, options),

@@ -1,4 +1,5 @@
 // Rules over HTTP. Beyond the routes of every versioned document they can be evaluated.
+
 import type { Static } from "typebox";
 import * as Type from "typebox";
 import {
@@ -13,6 +14,7 @@ import {
   WeightedCache,
 } from "../../machines/index.js";
 import { isAnyone, ownerFor, refuseNarrowed, tenantsOf } from "../access/index.js";
+import { performance } from "../ambient.js";
 import { unprocessable } from "../errors.js";
 import { type RuleDraft, ruleVersions } from "../store/lists/rules.js";
 import type { StoredVersion } from "../store/lists/versions.js";

@@ -1,6 +1,8 @@
 // One client's socket with bounds on its unsent bytes: its own, and that of all streams of the process together. It knows
 // nothing about runs.
+
 import type { WebSocket } from "@fastify/websocket";
+import { clearInterval, setInterval } from "../ambient.js";
 
 /** Unsent frames and bytes beyond which a client is too slow. The snapshot does not count. */
 const MAX_FRAMES = 1000;

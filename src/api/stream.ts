@@ -1,8 +1,10 @@
 // The live stream of a run over a WebSocket: a snapshot, the events as they are committed, the end. This file is the
 // conversation with one client; the feed supplies the events.
+
 import type { WebSocket } from "@fastify/websocket";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { isTerminal, type JsonObject, MAX_INT32, type RunId, type RunState } from "../../machines/index.js";
+import { clearInterval, setInterval } from "../ambient.js";
 import { upgradeRequired } from "../errors.js";
 import type { EventItem, Feed } from "../feed/index.js";
 import type { Reader } from "../store/lists/read-pool.js";

@@ -1,8 +1,10 @@
 // Requests that wait for a run: until it has ended, or until there is a later audit row. A waiter follows the run by the feed, and gets
 // no events; nothing polls for it. The run that is answered is read when the wait is over, unless it began and ended in this process.
+
 import type { FastifyReply } from "fastify";
 import { MAX_INT32, type RunId } from "../../machines/index.js";
 import { whileGood } from "../access/index.js";
+import { clearTimeout, setTimeout } from "../ambient.js";
 import { overloaded } from "../errors.js";
 import type { Feed, Head } from "../feed/index.js";
 import type { Reader } from "../store/lists/read-pool.js";

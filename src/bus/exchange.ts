@@ -1,7 +1,8 @@
 // One node's end of the bus, whatever carries it: correlation of answers with asks, timeouts and bounds. It knows no socket: each medium
 // gives it a way to send, and hands it the texts that arrive.
-import { randomBytes } from "node:crypto";
+
 import { type JsonObject, parseRunId } from "../../machines/index.js";
+import { clearTimeout, randomBytes, setTimeout } from "../ambient.js";
 import { type ShardId, shardOf } from "../ids.js";
 import { type BusOptions, MAX_ANSWERING, MAX_ASKS, MAX_WAIT_MS } from "./bus.js";
 import { DropCounter } from "./drop-counter.js";

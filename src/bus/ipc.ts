@@ -1,5 +1,7 @@
 // The bus of a node process whose primary relays: one machine, no Redis. The relay is in ipc-relay.ts.
+
 import type { JsonObject, RunId } from "../../machines/index.js";
+import { clearInterval, setInterval } from "../ambient.js";
 import { isUuid, type ShardId } from "../ids.js";
 import type { Bus, BusOptions } from "./bus.js";
 import { type Channel, createProcessChannel } from "./channel.js";

@@ -1,4 +1,5 @@
 // The bus of a single process: it receives its own messages, and there is no other node.
+import { setImmediate } from "../ambient.js";
 import type { Bus, BusOptions } from "./bus.js";
 import { Exchange } from "./exchange.js";
 

@@ -1,7 +1,9 @@
 // The bus over Redis pub/sub. It keeps nothing while Redis is unreachable: messages published meanwhile are dropped, and the subscriptions
 // are made again when Redis is back.
+
 import { Redis, type RedisOptions } from "ioredis";
 import type { JsonObject, RunId } from "../../machines/index.js";
+import { clearInterval, setInterval } from "../ambient.js";
 import { isUuid, type ShardId, shardOf } from "../ids.js";
 import type { Logger } from "../log.js";
 import { backoff } from "../sdk/backoff.js";

@@ -1,6 +1,7 @@
 // What goes over Redis is sealed: whoever can reach Redis can neither forge a message of a node nor read one. Each message names its channel, the
 // time of the database and a number that its sender counts up, and has a MAC over all of them: one that was made by a stranger, for another
 // channel, too long ago, or that was received before, is not opened. The key is shared by all nodes of a service.
+
 import {
   createCipheriv,
   createDecipheriv,
@@ -8,9 +9,9 @@ import {
   createSecretKey,
   hkdfSync,
   type KeyObject,
-  randomBytes,
   timingSafeEqual,
 } from "node:crypto";
+import { randomBytes } from "../ambient.js";
 import { isObject } from "./envelope.js";
 
 /** A sealed message, as JSON. A wire format: members may be added, never changed. */

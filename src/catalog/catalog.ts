@@ -1,7 +1,9 @@
 // The catalog of a node: compiled definitions, action registrations and rules in memory. A definition never changes under its
 // id, so a program is compiled once. Registrations, rules and published versions are read again on request, and every two seconds.
+
 import type { Sql } from "postgres";
 import { compileWorkflowSlices, type Program, type Rule, WeightedCache } from "../../machines/index.js";
+import { performance } from "../ambient.js";
 import { Unreadable } from "../errors.js";
 import type { Logger } from "../log.js";
 import {

@@ -1,7 +1,9 @@
 // The core of a node, composed by hand: every part is made here once, gets its dependencies as arguments, is started after them
 // and stopped before them. The core opens no port (node.ts does) and decides nothing.
+
 import type { Dispatch, RunId, RunLimits, Send } from "../../machines/index.js";
 import type { CallbackTokens } from "../access/index.js";
+import { clearInterval, performance, setInterval } from "../ambient.js";
 import type { Bus } from "../bus/bus.js";
 import { SlotGranter } from "../concurrency/slot-granter.js";
 import { type Config, isAccessOn, publicUrlAt } from "../config/index.js";

@@ -1,6 +1,8 @@
 // The metrics of all nodes on one page: a node asks the primary, the primary asks every node, and the sums come back. The
 // metrics, and how each is summed (`aggregator`), are defined in src/metrics/index.ts.
+
 import { AggregatorRegistry } from "prom-client";
+import { clearTimeout, setTimeout } from "../ambient.js";
 import { overloaded } from "../errors.js";
 import { type MetricsPage, type PageFormat, pageIn, type Sample, seriesKey, withExemplars } from "../metrics/page.js";
 import type { NodeMetrics, ToPrimary } from "./messages.js";

@@ -1,7 +1,7 @@
 // One node: the core and its ports, started in the order in which they need each other and stopped in reverse.
+
 import type { Server } from "node:http";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import {
   type CompileOptions,
   compileRuleSlices,
@@ -11,6 +11,7 @@ import {
   reviewedSlices,
 } from "../../machines/index.js";
 import { ClientAddresses, ClientCertificates, PLATFORM } from "../access/index.js";
+import { delay, performance } from "../ambient.js";
 import { type ApiConfig, buildApi, loadDefinitionsDir } from "../api/index.js";
 import type { Catalog } from "../catalog/catalog.js";
 import { CertificateError, type Config, isAccessOn, readClientAuthority, readClients } from "../config/index.js";

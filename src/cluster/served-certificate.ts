@@ -1,6 +1,8 @@
 // The certificate that the two ports of a node serve: read at its start, replaced on request, and watched for its end. How its files
 // are checked is the matter of the configuration.
+
 import type { SecureContextOptions } from "node:tls";
+import { clearInterval, setInterval } from "../ambient.js";
 import {
   type Certificate,
   CertificateError,

@@ -1,5 +1,7 @@
 // A map whose entries fall due a fixed time after they were set. It has no timer: its owner asks for what is due.
 
+import { performance } from "../ambient.js";
+
 export class ExpiringMap<V, K extends string = string> {
   private readonly entries = new Map<K, { readonly value: V; readonly dueAt: number }>();
 

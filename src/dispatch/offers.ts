@@ -1,6 +1,8 @@
 // Offers of credit to the runs whose calls wait for it: one command per offer, made again while the run cannot answer.
 // Which calls wait, and in which order, is the dispatcher's decision.
+
 import type { Answer, DispatchId, RunCommand, RunId } from "../../machines/index.js";
+import { clearTimeout, setTimeout } from "../ambient.js";
 import { SagaError } from "../errors.js";
 import type { Log } from "../log.js";
 import { backoff } from "../sdk/backoff.js";

@@ -1,8 +1,9 @@
 // Takes events from RabbitMQ: a message is acknowledged when its event is committed, or when it lies in the queue of those that cannot be
 // taken. Until then the broker delivers it again, to this node or another; its id lets it count once.
-import { setTimeout as delay } from "node:timers/promises";
+
 import type { Channel, ChannelModel, ConsumeMessage } from "amqplib";
 import { MAX_EVENT_HEADERS } from "../../machines/index.js";
+import { clearTimeout, delay, performance, setTimeout } from "../ambient.js";
 import { uuidv7 } from "../ids.js";
 import type { Log } from "../log.js";
 import type { Metrics } from "../metrics/index.js";

@@ -1,7 +1,9 @@
 // Those who only want to know how far a run has come: requests that wait for its end or for a later audit row. They get no events,
 // so an event need not be made for them, and a look at the store is one statement for all of them.
+
 import type { Sql } from "postgres";
 import { isTerminal, type RunContext, type RunId, type RunState } from "../../machines/index.js";
+import { nextTurn, setImmediate } from "../ambient.js";
 import type { Logger } from "../log.js";
 
 /** How far a run has come. */
@@ -109,7 +111,7 @@ export class Followers {
 
   private async lookAtAll(): Promise<void> {
     // The requests of one turn of the event loop share a look.
-    await new Promise(setImmediate);
+    await nextTurn();
     while (this.unsure.size > 0) {
       const ids = [...this.unsure];
       this.unsure.clear();

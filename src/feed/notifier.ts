@@ -3,6 +3,7 @@
 
 import type { Sql } from "postgres";
 import type { CommittedEvent, RunId } from "../../machines/index.js";
+import { nextTurn } from "../ambient.js";
 import type { Logger } from "../log.js";
 import { channelOf } from "../store/engine/run-channel.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
@@ -82,7 +83,7 @@ export class Notifier {
 
   private async drain(): Promise<void> {
     // The commits of one turn of the event loop share a flush.
-    await new Promise(setImmediate);
+    await nextTurn();
     while (this.pending.size > 0) {
       const batch = [...this.pending].slice(0, RUNS_PER_FLUSH);
       for (const [runId] of batch) this.pending.delete(runId);

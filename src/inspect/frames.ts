@@ -1,5 +1,6 @@
 // A run as the frames of @statelyai/inspect 0.7, made from its published chart and its audit rows alone: the same rows give the same
 // frames, on every node and at any time. What is sent, and to whom, is decided elsewhere.
+
 import {
   beginningOf,
   isObject,
@@ -10,6 +11,7 @@ import {
   statePathOf,
   Trace,
 } from "../../machines/index.js";
+import { wallTime } from "../ambient.js";
 import type { EventItem } from "../store/lists/history.js";
 import type { InspectedRun } from "../store/lists/inspected-runs.js";
 import type { InspectedChart } from "./charts.js";
@@ -123,12 +125,12 @@ export class RunFrames {
   settle(state: RunState): readonly Frame[] {
     if (!isTerminal(state) || this.trace.path === state) return [];
     this.context = { ...this.context, state };
-    return this.trace.jump(state).flatMap((move) => this.moved(move, undefined, Date.now()));
+    return this.trace.jump(state).flatMap((move) => this.moved(move, undefined, wallTime()));
   }
 
   /** Says something about the inspection itself, which the run did not do. */
   note(event: SentEvent): Frame {
-    return { type: "@xstate.event", event, ...this.base(Date.now()) };
+    return { type: "@xstate.event", event, ...this.base(wallTime()) };
   }
 
   private said({ to_state: state, seq, step_id: step }: EventItem): void {

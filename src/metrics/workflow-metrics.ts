@@ -1,6 +1,7 @@
 // Metrics that workflows emit (`metric_emit`), as series on /metrics. Each measurement is counted once, after the commit that
 // recorded it. The service's own metrics are in src/metrics/index.ts. This is not a ledger: a commit whose outcome stayed unknown is
 // not counted here, although its audit row exists.
+
 import {
   type AuditEvent,
   firstCharacters,
@@ -10,6 +11,7 @@ import {
   type JsonObject,
   type RunId,
 } from "../../machines/index.js";
+import { performance } from "../ambient.js";
 import type { Logger } from "../log.js";
 import { Shares } from "../work/shares.js";
 import { Family, type Kind, type Labels } from "./family.js";

@@ -1,7 +1,8 @@
 // Drives the bulk jobs of this node's shards: acts on their open targets at the node's pace, and settles what is known of them. Two nodes that
 // both drive a job cost duplicate work: a command has one outcome, and a target is settled once.
-import { setTimeout as delay } from "node:timers/promises";
+
 import type { Sql } from "postgres";
+import { delay } from "../ambient.js";
 import { type ShardId, shardOf } from "../ids.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics/index.js";

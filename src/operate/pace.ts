@@ -1,5 +1,5 @@
 // The pace of a node's bulk acts: so many a second over all its jobs, and a bounded number at once. It knows nothing of what it paces.
-import { setTimeout as delay } from "node:timers/promises";
+import { delay, performance } from "../ambient.js";
 import { Semaphore } from "../work/semaphore.js";
 
 const AT_ONCE = 16;

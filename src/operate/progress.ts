@@ -1,5 +1,7 @@
 // Requests that wait for the progress of bulk jobs. All waits of a node share one read, several times a second, and without a wait there is none.
+
 import type { Sql } from "postgres";
+import { clearTimeout, setTimeout } from "../ambient.js";
 import { overloaded } from "../errors.js";
 import type { Logger } from "../log.js";
 import { type BulkProgress, progressOf } from "../store/lists/bulk-jobs.js";

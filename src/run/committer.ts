@@ -1,9 +1,9 @@
 // The group commit: collects what all runs of this node have ready while earlier commits are in flight, and writes it in one
 // statement. It reports for each run whether its commit won. The reaction to a loss is the resident's matter.
 
-import { setTimeout as delay } from "node:timers/promises";
 import type { Sql } from "postgres";
 import type { RunCommit } from "../../machines/index.js";
+import { clearTimeout, delay, nextTurn, performance, setImmediate, setTimeout } from "../ambient.js";
 import { overloaded } from "../errors.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
@@ -121,8 +121,7 @@ export class Committer {
   /** Finishes the submitted commits, and accepts no more. */
   async stop(): Promise<void> {
     this.stopped = true;
-    while (this.encoding > 0 || this.pending.length > 0 || this.inFlight > 0)
-      await new Promise((resolve) => setImmediate(resolve));
+    while (this.encoding > 0 || this.pending.length > 0 || this.inFlight > 0) await nextTurn();
   }
 
   /** `late`: the statement in flight is waited for no longer. */

@@ -1,5 +1,6 @@
 // The facts of a decision: its knowledge of the world outside the run. Most are in memory; a `need` is read from committed rows, after
 // the run's own last commit. What was read of the undo list, and of another version, is kept with the run.
+
 import type { Sql } from "postgres";
 import {
   type ActionFact,
@@ -20,6 +21,7 @@ import {
   versionFact,
   type WorkflowFact,
 } from "../../machines/index.js";
+import { random as randomNumber } from "../ambient.js";
 import { type Catalog, isFor } from "../catalog/catalog.js";
 import type { Clock } from "../clock.js";
 import { derivedUuid, shardOf } from "../ids.js";
@@ -103,7 +105,7 @@ export class FactSource {
     const now = Math.max(this.options.clock.now(), notBefore);
     // Written out: on Node 20 each member that is added to a spread costs 2 µs, and a run asks for its facts ten times.
     const { limits, uuid, action, rule, licensed, conforms, traces } = this.lookups;
-    const random = Math.random();
+    const random = randomNumber();
     return { limits, uuid, action, rule, licensed, conforms, traces, now, random, ...owed, ...fetched };
   }
 

@@ -3,6 +3,7 @@
 
 import type { Sql } from "postgres";
 import type { RunId } from "../../machines/index.js";
+import { performance } from "../ambient.js";
 import type { ShardId } from "../ids.js";
 import { type DueTable, LEASE_SECONDS } from "../store/engine/poll.js";
 

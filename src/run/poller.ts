@@ -4,6 +4,7 @@
 import type { Sql } from "postgres";
 import { asDispatchId, type QuarantineProof, type RunCommand, type RunId } from "../../machines/index.js";
 import { EVERYTHING } from "../access/index.js";
+import { performance } from "../ambient.js";
 import { SagaError, Unreadable } from "../errors.js";
 import type { ShardId } from "../ids.js";
 import type { Logger } from "../log.js";

@@ -31,6 +31,7 @@ import {
   wakeAt,
 } from "../../machines/index.js";
 import { EVERYTHING, type Reach } from "../access/index.js";
+import { clearTimeout, performance, setTimeout } from "../ambient.js";
 import type { Clock } from "../clock.js";
 import { conflict, internal, notFound, overloaded } from "../errors.js";
 import { uuidv7 } from "../ids.js";

@@ -18,6 +18,7 @@ import {
   type UnitHost,
 } from "../../machines/index.js";
 import { EVERYTHING, plainReach } from "../access/index.js";
+import { delay, setImmediate } from "../ambient.js";
 import type { Clock } from "../clock.js";
 import type { SlotKeeper } from "../concurrency/slot-granter.js";
 import { overloaded, SagaError } from "../errors.js";
@@ -166,7 +167,7 @@ export class Runtime implements Runs, ResidentHost, StartHost {
   /** Accepts no more commands, finishes those in progress and drops the residents. Safe to call twice. */
   async stop(): Promise<void> {
     this.stopped = true;
-    while (this.residents.busy > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (this.residents.busy > 0) await delay(5);
     this.residents.clear();
   }
 

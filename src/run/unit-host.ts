@@ -1,6 +1,7 @@
 // The host of the units of a node: what machines/ cannot compute of the rows of a commit. The random tokens of runs, the kept scopes with their
 // hashes, the format of the record, and what RabbitMQ gets. The units themselves are machines/writes/unit.ts.
-import { createHash, randomFillSync } from "node:crypto";
+
+import { createHash } from "node:crypto";
 import {
   type Json,
   type JsonObject,
@@ -9,6 +10,7 @@ import {
   type Row,
   type UnitHost,
 } from "../../machines/index.js";
+import { randomFill } from "../ambient.js";
 import { type OutgoingEvents, outgoingRows } from "../events/outgoing-events.js";
 
 export interface UnitOptions {
@@ -44,7 +46,7 @@ let used = TOKENS.length;
  */
 function newFence(): string {
   if (used === TOKENS.length) {
-    randomFillSync(TOKENS);
+    randomFill(TOKENS);
     used = 0;
   }
   return String(TOKENS[used++]);

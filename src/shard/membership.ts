@@ -1,7 +1,9 @@
 // Membership: this node's heartbeat row, and which nodes are alive. A node that has no heartbeat does not commit either; but safety
 // never depends on membership, only speed does (law 1).
+
 import type { Sql } from "postgres";
 import { FIRST_FORMAT, RECORD_FORMATS } from "../../machines/index.js";
+import { clearTimeout, performance, setTimeout } from "../ambient.js";
 import type { DatabaseClock } from "../clock.js";
 import { type AccessMode, ConfigError } from "../config/index.js";
 import type { Logger } from "../log.js";

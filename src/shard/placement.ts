@@ -2,6 +2,7 @@
 // safety: two nodes that disagree cost duplicate work, and the compare-and-set keeps the state right (law 1).
 
 import { createHash } from "node:crypto";
+import { random } from "../ambient.js";
 import { asShardId, type ShardId } from "../ids.js";
 
 /** The number must never change: the shard is part of every id. */
@@ -45,7 +46,7 @@ export class Placement {
 
   /** Any shard of this node, each as likely as the others, so that what begins here can stay here. Undefined: it has none. */
   anyOfMine(): ShardId | undefined {
-    return this.choice[Math.floor(Math.random() * this.choice.length)];
+    return this.choice[Math.floor(random() * this.choice.length)];
   }
 
   /** The other nodes that are alive. */

@@ -1,6 +1,8 @@
 // The startup variables of a tenant's new runs from an HTTP service: bounded, cached, and asked once for all starts that need the
 // answer at the same time. Whether a run starts without an answer is a setting; what the caller gives is merged by the starter.
+
 import { isObject, type JsonObject, measure, WeightedCache } from "../../machines/index.js";
+import { performance, timeoutSignal } from "../ambient.js";
 import { ConfigError, type StartupProviderConfig } from "../config/index.js";
 import { ExchangeFailed, exchange, type Incoming } from "../egress/exchange.js";
 import { Guard } from "../egress/guard.js";
@@ -119,7 +121,7 @@ export class StartupProvider {
     const url = new URL(this.options.url);
     if (tenantId !== "") url.searchParams.set("tenant_id", tenantId);
     const outgoing = { method: "GET", url: url.href, headers: this.headers(), followRedirects: false } as const;
-    const bounds = { signal: AbortSignal.timeout(timeoutMs), maxBytes: MAX_ANSWER_BYTES, overlong: "fails" } as const;
+    const bounds = { signal: timeoutSignal(timeoutMs), maxBytes: MAX_ANSWER_BYTES, overlong: "fails" } as const;
     try {
       return this.read(await exchange(this.guard, { ...outgoing, ...bounds }));
     } catch (error) {

@@ -1,5 +1,6 @@
 // The queue of ended spans: it takes what commits hand over, and sends it in batches, one at a time. It is bounded: what does not fit, or cannot
 // be sent, is dropped and counted, and no run waits for it.
+import { clearTimeout, performance, setTimeout } from "../ambient.js";
 import type { Log } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
 import type { Span } from "./run-spans.js";

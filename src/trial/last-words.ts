@@ -1,9 +1,10 @@
 // The last words of a process: what it was deciding on when it died, in a file that outlives it. Its primary reads them, or the process that
 // is started in its place. What follows from them is suspects.ts.
-import { randomUUID } from "node:crypto";
+
 import { constants, mkdirSync, openSync, readSync, unlinkSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { randomUUID, setImmediate } from "../ambient.js";
 
 /** The length of a uuid. A file of zeros says nothing. */
 const BYTES = 36;

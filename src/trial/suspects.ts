@@ -1,6 +1,8 @@
 // The suspects that this node knows: runs and starts that nodes were deciding on when they died. No row counts them, because a client or a
 // worker repeats the command. Trying them is gate.ts.
+
 import type { Sql } from "postgres";
+import { performance } from "../ambient.js";
 import { listSuspects } from "../store/engine/suspects.js";
 
 /** A suspect that has lived through so many trials on this node is tried no more; ten times as many for each further death of a node. */

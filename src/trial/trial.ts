@@ -1,10 +1,10 @@
 // One trial, inside the trial process: a resident loads the run, decides the command and steps on as on a node, up to the rows of its
 // commit, or a starter checks a start and makes its rows. There the trial ends: nothing is committed, and nothing leaves the process.
 
-import { setTimeout } from "node:timers/promises";
 import type { Sql } from "postgres";
 import { inOnePiece, type RunCommit, Schemas, STANDARD_RUN_LIMITS } from "../../machines/index.js";
 import { reachOfPlain } from "../access/index.js";
+import { delay } from "../ambient.js";
 import { StoreCatalog } from "../catalog/catalog.js";
 import { DatabaseClock } from "../clock.js";
 import { SagaError, Unreadable } from "../errors.js";
@@ -89,7 +89,7 @@ export class TrialRoom {
     const trial = "start" in suspect ? this.starter.start(suspect.start) : this.decide(suspect);
     const ended = trial.then(() => "lived" as const, outcomeOf);
     const patience = new AbortController();
-    const late = setTimeout(PATIENCE_MS, "undecided" as const, { signal: patience.signal }).catch(
+    const late = delay(PATIENCE_MS, "undecided" as const, { signal: patience.signal }).catch(
       () => "undecided" as const,
     );
     return Promise.race([ended, late]).finally(() => patience.abort());

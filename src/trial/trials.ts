@@ -1,6 +1,8 @@
 // Trials: the node's side of law 7. Suspects are collected and tried many at once in the trial process. When it does not survive a
 // group, the likely culprit is tried alone, and only a run that ends or hangs the process alone, three times, is found guilty.
+
 import type { Sql } from "postgres";
+import { nextTurn } from "../ambient.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
 import type { Judge, Suspect, SuspectRow, Verdict } from "../run/judge.js";
@@ -48,7 +50,7 @@ export class Trials implements Judge {
   /** Suspects that become due in the same turn of the event loop share a group. */
   private begin(): void {
     if (this.waiting.length === 0) return;
-    this.working ??= new Promise((begin) => setImmediate(begin))
+    this.working ??= nextTurn()
       .then(() => this.work())
       .finally(() => {
         this.working = undefined;

@@ -1,6 +1,6 @@
 // Creates and changes triggers, and fires them by hand. What is stored is checked first: the document, the schedule, the workflow, the
 // licences of its tenant.
-import { randomUUID } from "node:crypto";
+
 import type { Sql } from "postgres";
 import {
   cronInputs,
@@ -26,6 +26,7 @@ import {
   UNKNOWN_TEXT,
 } from "../../machines/index.js";
 import { isThingWithin, ownerFor, type Principal, type Reach, reachOf, refuseNarrowed } from "../access/index.js";
+import { randomUUID } from "../ambient.js";
 import { type Catalog, isFor } from "../catalog/catalog.js";
 import type { Clock } from "../clock.js";
 import { badRequest, conflict, forbidden, invalidConfig, notFound, overloaded, SagaError } from "../errors.js";

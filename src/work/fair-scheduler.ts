@@ -1,6 +1,7 @@
 // The fair scheduler of computing: after 20 ms of it, for whatever it is, the event loop serves I/O, and then the parties that wait take
 // turns (law 14). One object a process, so that a hundred pieces of a millisecond share it. It cannot cut a single call short; work that
 // is done in slices stops between two of them.
+import { performance, setImmediate } from "../ambient.js";
 import { Semaphore } from "./semaphore.js";
 
 /** Computing between two services of I/O. */

@@ -1,5 +1,6 @@
 // The loop of durable work: rounds that claim a bounded batch, work on it and settle it, and hints of what was just committed. What a round
 // leaves, a later one finds, on this node or on another. What is claimed, and what is done with it, is the round's matter.
+import { clearTimeout, performance, setTimeout } from "../ambient.js";
 import type { Log } from "../log.js";
 
 export interface Polls {

@@ -1,7 +1,9 @@
 // The pressure on this process, sampled: how full its heap is and how late its event loop runs. Others act on it: idle runs are
 // passivated (run/runtime.ts), load is shed (work/load-shedder.ts).
+
 import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import { getHeapStatistics } from "node:v8";
+import { clearInterval, setInterval } from "../ambient.js";
 
 const SAMPLE_MS = 500;
 const RESOLUTION_MS = 20;

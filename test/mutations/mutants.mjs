@@ -626,8 +626,8 @@ export const MUTANTS = [
   {
     name: "exemplars: a run that is not traced is one",
     file: "src/metrics/run-metrics.ts",
-    find: "  return sampled ? { labelSet",
-    replace: "  return sampled !== undefined ? { labelSet",
+    find: "traces?.isRecorded(after.run) === true ? traces",
+    replace: "traces?.isRecorded(after.run) !== undefined ? traces",
     test: "test/metrics/run-metrics.test.ts",
     red: "a run that is traced is what the buckets lead to, and no other one is",
   },

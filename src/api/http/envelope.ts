@@ -1,12 +1,13 @@
 // The error envelope: every answer from status 400 up has it, wherever the error was noticed. The error catalogue is
 // src/errors.ts.
-import { randomUUID } from "node:crypto";
+
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { ConnectionError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { firstCharacters, isLongerThan } from "../../../machines/index.js";
 import { Unauthenticated } from "../../access/index.js";
+import { randomUUID } from "../../ambient.js";
 import {
   badRequest,
   bodyTooLarge,

@@ -1,6 +1,8 @@
 // Load shedding of requests: every request that is not a read is admitted, or refused, before its body is read; the body counts as it arrives, and
 // the request once its body is whole. The node decides whether there is room (work/load-shedder.ts); probes and streams pass.
+
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { performance } from "../../ambient.js";
 import { SagaError } from "../../errors.js";
 import type { Logger } from "../../log.js";
 import type { AdmittedWork, LoadShedder, WorkKind } from "../../work/load-shedder.js";

@@ -1,6 +1,8 @@
 // The bytes of a request's body, as they arrive: counted, bounded, and given up if they stop. What they mean is body.ts.
+
 import type { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
+import { clearTimeout, setTimeout } from "../../ambient.js";
 import { badRequest, bodyTooLarge, requestTimeout, type SagaError } from "../../errors.js";
 import { countBody } from "./load-shedding.js";
 

@@ -1,6 +1,6 @@
 // The HTTP server below the routes: its bounds, how requests are parsed and checked, and how every answer leaves. It knows no
 // resource. Hooks that wait for nothing call back: as promises, the hooks of a small request take 12 % more of the processor time of server and client together (measured).
-import { randomUUID } from "node:crypto";
+
 import type { ServerOptions } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import type { Socket } from "node:net";
@@ -13,6 +13,7 @@ import Fastify, {
   LogController,
 } from "fastify";
 import { isRunId } from "../../../machines/index.js";
+import { randomUUID, setTimeout } from "../../ambient.js";
 import type { ServerTls } from "../../config/index.js";
 import type { Metrics } from "../../metrics/index.js";
 import type { ApiDeps } from "../deps.js";

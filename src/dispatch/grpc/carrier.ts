@@ -1,7 +1,9 @@
 // The gRPC carrier: the workers connected to this node, and through the relay those connected to other nodes. Which call gets credit next is
 // the dispatcher's decision; the messages on the wire are in stream.ts, the dispatches and their credit in in-flight.ts.
+
 import { status } from "@grpc/grpc-js";
 import { type Dispatch, type DispatchId, misfit, parseRunId } from "../../../machines/index.js";
+import { clearInterval, clearTimeout, performance, setInterval, setTimeout } from "../../ambient.js";
 import type { Log } from "../../log.js";
 import type { HelloAck } from "../../sdk/protocol/index.js";
 import type { FairScheduler } from "../../work/fair-scheduler.js";

@@ -2,6 +2,7 @@
 // claimed. Runs and workers reach it through carrier.ts, other nodes through relayed-dispatches.ts.
 
 import { type Dispatch, type DispatchId, foreignDispatch } from "../../../machines/index.js";
+import { performance } from "../../ambient.js";
 import type { CarrierHost, Reservation } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
 import { FairQueue } from "../fair-queue.js";

@@ -4,6 +4,7 @@
 import { type ServerDuplexStream, status } from "@grpc/grpc-js";
 import { type DispatchId, misfit, parseDispatchId } from "../../../machines/index.js";
 import { ANYONE, credentialId, type Principal, type Reach, type Tenants, tenantsOf } from "../../access/index.js";
+import { clearTimeout, setTimeout } from "../../ambient.js";
 import type { Log } from "../../log.js";
 import {
   BATCH_MESSAGES,

@@ -1,7 +1,8 @@
 // The dispatches that workers have accepted. Their outbox rows are removed at once (law 5: the row goes when it is accepted), those of one
 // turn of the event loop together: as long as a row is there, the next owner of its run sends the dispatch again.
-import { setImmediate as nextTurn } from "node:timers/promises";
+
 import type { DispatchId } from "../../../machines/index.js";
+import { nextTurn } from "../../ambient.js";
 import type { Log } from "../../log.js";
 import type { Address } from "./addresses.js";
 

@@ -1,7 +1,9 @@
 // The carrier of outlets: hands dispatches over to destinations that do not come for them, through one outlet. It gives credit while a destination
 // has slots and is not away, tries a hand-over again while nothing has arrived, and then gives the call back to its run. How a
 // dispatch is sent, and what an answer means, is the outlet's.
+
 import type { ActionCall, Dispatch, DispatchId } from "../../../machines/index.js";
+import { clearInterval, setInterval } from "../../ambient.js";
 import { withGrace } from "../../work/loop.js";
 import { aboutDispatch, type Carrier, type CarrierHost, type Reservation } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";

@@ -1,5 +1,6 @@
 // Which destinations are away, and when each is tried again: with one try at a time, after a pause that doubles. It has no timer: its owner
 // asks what is due. A destination that takes a dispatch is not away any more.
+import { performance } from "../../ambient.js";
 import { backoff } from "../../sdk/backoff.js";
 
 /** What keeps dispatches from a destination. The names are public: a metric has them as labels. */

@@ -1,7 +1,8 @@
 // Dispatches that a run was asked to carry once more: a former owner may have handed them over, or may be about to. Each is sent only when no
 // other node holds it and its outbox row is still there, because the row goes when a worker accepts (law 5). It sends nothing itself.
-import { setImmediate as nextTurn } from "node:timers/promises";
+
 import type { Dispatch, DispatchId, JsonObject } from "../../../machines/index.js";
+import { nextTurn, performance } from "../../ambient.js";
 import type { Log } from "../../log.js";
 import type { DispatchLimits } from "../limits.js";
 import type { Peers } from "../ownership.js";

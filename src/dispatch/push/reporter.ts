@@ -1,5 +1,7 @@
 // Reports outcomes to their runs, again until each is recorded. It does not decide what is reported.
+
 import { ANSWER_TRANSIT_MS, type Command, type RunCommand } from "../../../machines/index.js";
+import { clearTimeout, setTimeout } from "../../ambient.js";
 import { SagaError } from "../../errors.js";
 import { uuidv7 } from "../../ids.js";
 import type { Log } from "../../log.js";

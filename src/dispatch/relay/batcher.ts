@@ -1,5 +1,6 @@
 // Collects the items for other nodes during one turn of the event loop and sends those of one kind and node as one
 // message. It keeps and repeats nothing: what must not be lost does not travel this way.
+import { setImmediate } from "../../ambient.js";
 import type { Bus } from "../../bus/bus.js";
 import type { Tells } from "./messages.js";
 

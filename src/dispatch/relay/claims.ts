@@ -2,6 +2,7 @@
 // owners what its workers hold, and remembers what workers of other nodes hold. It moves no dispatch: relay.ts does.
 
 import type { Dispatch, DispatchId } from "../../../machines/index.js";
+import { performance } from "../../ambient.js";
 import { ExpiringMap } from "../expiring-map.js";
 import type { DispatchLimits } from "../limits.js";
 import type { Ownership } from "../ownership.js";

@@ -1,6 +1,7 @@
 // Tells the other nodes which calls wait here for credit: gathered for a moment, and repeated while calls wait. It
 // offers nothing and takes no credit: the vouchers that come back go to relay.ts.
 
+import { clearTimeout, performance, setTimeout } from "../../ambient.js";
 import type { CreditWaiter } from "../carrier.js";
 import type { FairQueue } from "../fair-queue.js";
 import type { DispatchLimits } from "../limits.js";

@@ -1,8 +1,8 @@
 // What nodes send to each other about dispatches. A wire format between nodes of neighbouring releases: members may be
 // added, never changed. A message that does not fit is ignored, as a lost one would be.
 
-import { randomUUID } from "node:crypto";
 import { type Dispatch, type DispatchId, isObject, type Json, type JsonObject } from "../../../machines/index.js";
+import { randomUUID } from "../../ambient.js";
 import type { Protocol } from "../../bus/protocol.js";
 import type { ActionName, CalledAction } from "../workers.js";
 

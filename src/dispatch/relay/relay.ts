@@ -3,6 +3,7 @@
 // may be lost.
 
 import type { ActionCall, Dispatch, DispatchId } from "../../../machines/index.js";
+import { clearInterval, setInterval } from "../../ambient.js";
 import type { Log } from "../../log.js";
 import type { CarrierHost, CreditSharing, Reservation } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";

@@ -3,6 +3,7 @@
 // and asks the run about them.
 
 import type { Dispatch, DispatchId, JsonObject } from "../../../machines/index.js";
+import { performance } from "../../ambient.js";
 import type { Bus } from "../../bus/bus.js";
 import type { Reservation } from "../carrier.js";
 import type { DispatchLimits } from "../limits.js";

@@ -2,6 +2,7 @@
 // dispatches that they hand over. What happens to a dispatch that its worker lost is decided by the owner of its run.
 
 import type { DispatchId } from "../../../machines/index.js";
+import { performance } from "../../ambient.js";
 import type { CreditWaiter } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
 import { FairQueue } from "../fair-queue.js";

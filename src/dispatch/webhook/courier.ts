@@ -1,7 +1,9 @@
 // Delivers webhooks: sends the rows that commits posted, signed, until the receiver answers 2xx, and gives up after a
 // day. At least once: if a node dies between the answer and the removal of the row, another node sends it again.
+
 import type { Sql } from "postgres";
 import { isObject, type JsonObject } from "../../../machines/index.js";
+import { clearTimeout, performance, setTimeout } from "../../ambient.js";
 import { ExchangeFailed, exchange, type Incoming } from "../../egress/exchange.js";
 import type { Guard } from "../../egress/guard.js";
 import { type Secrets, type SecretUsers, secretMisuse, userOfSecret } from "../../egress/secrets.js";

@@ -12,6 +12,7 @@ import {
   storedRun,
   type UndoEntry,
 } from "../../../machines/index.js";
+import { setImmediate } from "../../ambient.js";
 import { keptInputs } from "./kept-inputs.js";
 import type { Revision } from "./revision.js";
 import { hashOfKey } from "./start-keys.js";

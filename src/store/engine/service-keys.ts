@@ -1,7 +1,8 @@
 // Keys that the service makes for itself and that all of its nodes share. The first node that needs one makes it.
-import { randomBytes } from "node:crypto";
+
 import { eq } from "drizzle-orm";
 import type { Sql } from "postgres";
+import { randomBytes } from "../../ambient.js";
 import { serviceKeys } from "../schema.js";
 import { query } from "./query.js";
 

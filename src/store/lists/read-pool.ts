@@ -1,8 +1,9 @@
 // The reads of clients: each has a session of its own while it runs, a bounded number waits for one, and a statement ends with the
 // read: when its client goes away, or when its time is over. Lists and lookups wait in two lines, because a lookup is quick and a list
 // may be slow. What is read is elsewhere.
-import { setTimeout as delay } from "node:timers/promises";
+
 import type { Sql } from "postgres";
+import { clearTimeout, delay, setTimeout } from "../../ambient.js";
 import { overloaded } from "../../errors.js";
 import { sqlStateOf } from "../engine/failure.js";
 import type { Reach } from "./reach.js";

@@ -1,8 +1,9 @@
 // Brings a database up to this release: applies the migration files, one service at a time, and creates the partitions of the audit
 // log. Services of the previous release keep working meanwhile and afterwards (law 13); the rules for the files are in CONTRIBUTING.md.
+
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import type { Sql, TransactionSql } from "postgres";
+import { delay } from "../../ambient.js";
 import { packageRoot } from "../../config/package.js";
 import type { Logger } from "../../log.js";
 import { noticesTo } from "../engine/connection.js";

@@ -1,7 +1,8 @@
 // Locks of migrations. A statement that waits for a table makes every later session wait behind it, so a migration waits briefly and
 // tries again, and the log says what is in its way.
-import { setTimeout as delay } from "node:timers/promises";
+
 import type { Sql } from "postgres";
+import { clearInterval, delay, performance, setInterval } from "../../ambient.js";
 import type { Logger } from "../../log.js";
 import { backoff } from "../../sdk/backoff.js";
 import { sqlStateOf } from "../engine/failure.js";

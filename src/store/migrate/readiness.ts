@@ -1,6 +1,6 @@
 // Whether the database can be used, before anything is read from it: a start waits for a server that is away or read-only, and stops with a
 // sentence at one that can never serve. Migrations come afterwards.
-import { setTimeout as delay } from "node:timers/promises";
+import { delay, performance } from "../../ambient.js";
 import { parseDatabaseUrl, printableDatabaseUrl } from "../../config/index.js";
 import type { Logger } from "../../log.js";
 import { isStoreAway, sqlStateOf } from "../engine/failure.js";
