@@ -6,6 +6,7 @@ import {
   randomFillSync,
   randomUUID as uuidOfHost,
 } from "node:crypto";
+import type { Duplex } from "node:stream";
 import { setTimeout as delayOfHost } from "node:timers/promises";
 
 export interface DelayOptions {
@@ -36,6 +37,8 @@ export interface Ambient {
   randomInt(end: number): number;
   randomFill(target: BigInt64Array): void;
   randomUUID(): string;
+  /** The way to Postgres, in place of a socket of the host's. Absent: the host's. */
+  connectToStore?(): Duplex;
 }
 
 /** Looked up at each call, because tests replace the globals. */
@@ -102,3 +105,9 @@ export const randomInt = (end: number): number => present.randomInt(end);
 export const randomFill = (target: BigInt64Array): void => present.randomFill(target);
 
 export const randomUUID = (): string => present.randomUUID();
+
+/** For the options of the driver. */
+export const storeSocket = (): { readonly socket?: () => Duplex } => {
+  const { connectToStore } = present;
+  return connectToStore ? { socket: () => connectToStore() } : {};
+};

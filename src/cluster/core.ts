@@ -31,6 +31,7 @@ import { ownersOf } from "../store/lists/definitions.js";
 import { Pruner } from "../store/upkeep/pruner.js";
 import { startupVariablesOf } from "../tenants/startup-provider.js";
 import { Suspicion } from "../trial/suspicion.js";
+import { TrialProcess } from "../trial/trial-process.js";
 import { Triggers } from "../trigger/index.js";
 import { LoadShedder } from "../work/load-shedder.js";
 import type { WorkLoop } from "../work/loop.js";
@@ -255,11 +256,11 @@ export class Core {
   }
 
   private composeSuspicion(): Suspicion {
-    const { config, databaseUrl, upkeep: sql, log, metrics } = this.foundations;
+    const { config, databaseUrl, upkeep: sql, log, metrics, surroundings } = this.foundations;
     const { stepsPerCommit, licensesFile, startupVariablesFile } = config;
     const decided = { limits: runLimits(config), tenantsApart: isAccessOn(config) };
     const trial = { databaseUrl, stepsPerCommit, licensesFile, startupVariablesFile, ...decided };
-    return new Suspicion({ sql, log, metrics, trial });
+    return new Suspicion({ sql, log, metrics, process: surroundings?.trialProcess ?? new TrialProcess(trial) });
   }
 
   private composeShedder(): LoadShedder {

@@ -3,7 +3,7 @@ import cluster from "node:cluster";
 import type { Sql } from "postgres";
 import { Schemas } from "../../machines/index.js";
 import { CallbackTokens, SecurityLog, type Verifier } from "../access/index.js";
-import type { Bus, BusHandlers } from "../bus/bus.js";
+import type { Bus, BusHandlers, BusOptions } from "../bus/bus.js";
 import { IpcBus } from "../bus/ipc.js";
 import { createLocalBus } from "../bus/local.js";
 import { combineProtocols } from "../bus/protocol.js";
@@ -26,6 +26,7 @@ import { openStartupProvider, type StartupProvider } from "../tenants/startup-pr
 import { readTenantSettings, type TenantSettings } from "../tenants/tenant-settings.js";
 import { openTracing, type Tracing } from "../tracing/index.js";
 import type { LastWords } from "../trial/last-words.js";
+import type { TrialsOptions } from "../trial/trials.js";
 import { FairScheduler } from "../work/fair-scheduler.js";
 import { CountedBus } from "./counted-bus.js";
 import { openReaders } from "./readers.js";
@@ -49,10 +50,18 @@ export interface CoreOptions {
   readonly hints?: boolean;
   /** Where this process says what it decides on. */
   readonly lastWords?: LastWords;
+  /** A simulation's, in place of Redis and of other processes. */
+  readonly surroundings?: Surroundings;
+}
+
+export interface Surroundings {
+  openBus<Ask, Tell>(options: BusOptions<Ask, Tell>): Bus;
+  readonly trialProcess: TrialsOptions["process"];
 }
 
 export interface Foundations {
   readonly config: Config;
+  readonly surroundings?: Surroundings;
   readonly verifier?: Verifier;
   /** The tokens of dispatches. Absent: access is off. */
   readonly callbacks?: CallbackTokens;
@@ -95,7 +104,7 @@ export interface Foundations {
 
 /** Throws ConfigError if a file of the configuration is invalid, or an error of Postgres if it cannot be reached. */
 export async function openFoundations(options: CoreOptions): Promise<Foundations> {
-  const { config, databaseUrl, hints = true, lastWords, verifier } = options;
+  const { config, databaseUrl, hints = true, lastWords, verifier, surroundings } = options;
   const nodeId = uuidv7();
   // Beside the host and the process id, which every line has: /cluster names the node by all three.
   const log = options.log.child({ nodeId });
@@ -135,6 +144,7 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
   };
   return {
     ...(verifier && { verifier }),
+    ...(surroundings && { surroundings }),
     ...(startupProvider && { startupProvider }),
     ...(callbacks && { callbacks }),
     ...(tracing && { tracing }),
@@ -148,7 +158,7 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
     security: new SecurityLog(log),
     schemas: new Schemas(),
     feed,
-    alone: !hints || (config.redisUrl === undefined && !cluster.isWorker),
+    alone: !hints || (config.redisUrl === undefined && !cluster.isWorker && !surroundings),
   };
 }
 
@@ -184,12 +194,13 @@ export async function openBus(foundations: Foundations, handlers: NodeHandlers):
 
 /** Redis where it is configured, the primary's relay between the nodes of one machine, and no other node otherwise. */
 async function chooseBus(
-  { alone, nodeId, log, config, sql, clock, metrics, patiently }: Foundations,
+  { alone, nodeId, log, config, sql, clock, metrics, patiently, surroundings }: Foundations,
   handlers: NodeHandlers,
 ): Promise<Bus> {
   const onDropped = (reason: string) => metrics.busDropped.inc({ reason });
   const options = { nodeId, log, protocol: nodeProtocol, handlers, onDropped };
   if (alone) return createLocalBus(options);
+  if (surroundings) return surroundings.openBus(options);
   if (config.redisUrl === undefined) return new IpcBus(options);
   const { createRedisBus } = await import("../bus/redis.js");
   const secrets = config.busKeys ?? [await patiently(() => serviceKey(sql, "bus"))];

@@ -4,13 +4,11 @@ import type { Sql } from "postgres";
 import type { Logger } from "../log.js";
 import { TrialGate } from "./gate.js";
 import { Suspects } from "./suspects.js";
-import { TrialProcess, type TrialProcessOptions } from "./trial-process.js";
 import { Trials, type TrialsOptions } from "./trials.js";
 
-export interface SuspicionOptions extends Omit<TrialsOptions, "process"> {
+export interface SuspicionOptions extends TrialsOptions {
   readonly sql: Sql;
   readonly log: Logger;
-  readonly trial: TrialProcessOptions;
 }
 
 export class Suspicion {
@@ -19,9 +17,9 @@ export class Suspicion {
   private readonly suspects: Suspects;
 
   constructor(private readonly options: SuspicionOptions) {
-    const { sql, log, trial } = options;
+    const { sql, log } = options;
     this.suspects = new Suspects(sql);
-    this.trials = new Trials({ ...options, process: new TrialProcess(trial) });
+    this.trials = new Trials(options);
     this.gate = new TrialGate({ suspects: this.suspects, judge: this.trials, log });
   }
 

@@ -12,15 +12,15 @@ import { newRunId } from "../harness/ids.js";
 import { firstSeed } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Deed, expectSettled, familiesEnd, grouped, undoOf, undoViolations } from "./family-laws.js";
+import { MODES, SHAPES } from "./family-shapes.js";
 import type { Outcome } from "./hand-dispatcher.js";
-import { type Half, publish, registerActions, type Step, start, startHalf } from "./rig.js";
+import { type Half, publish, registerActions, start, startHalf } from "./rig.js";
 import { report } from "./seen.js";
 
 const LASTS_MS = 4_000;
 const SEED = firstSeed();
 /** Families that run at once. */
 const CROWD = 30;
-const SHAPES = ["all", "any", "all_settled"] as const;
 
 let database: TestDatabase;
 let halves: readonly Half[];
@@ -29,49 +29,10 @@ const happened = new Set<string>();
 /** Members of families in which a cancel without undo took place. */
 const abandoned = new Set<string>();
 
-const retry = { max_attempts: 2, initial_backoff_ms: 5 };
-const charge = (id: string, more: Record<string, unknown> = {}): Step => ({
-  ...{ id, type: "action", action: "shop.charge", inputs: { of: id }, retry },
-  ...{ compensation: { action: "shop.refund", inputs: { of: id } }, ...more },
-});
-const wait = (id: string, more: Record<string, unknown> = {}): Step => ({
-  ...{ id, type: "wait_for_signal", signal_name: "go", timeout_ms: 2_500, on_timeout: "continue", ...more },
-});
-
-function shape(mode: string): Step[] {
-  const branches = { a: { next: "a1" }, b: { next: "b1" }, c: { next: "c1" } };
-  return [
-    charge("first", { next: "p" }),
-    { id: "p", type: "parallel", branches, next: "j" },
-    charge("a1", { next: "a2" }),
-    wait("a2", { next: "a3" }),
-    charge("a3"),
-    { id: "b1", type: "foreach", items: "[1, 2, 3]", body: "b2", max_concurrency: 2, tolerated_failures: 1 },
-    charge("b2", { next: "b3" }),
-    { id: "b3", type: "sub_saga", workflow_id: "part" },
-    { id: "c1", type: "try_catch", try: "c2", catch: "c3" },
-    wait("c2", { on_timeout: "fail", next: "c4" }),
-    charge("c4"),
-    charge("c3"),
-    { id: "j", type: "join", mode, next: "w", on_error: mode === "any" ? "fail" : "continue" },
-    { id: "w", type: "while", condition: "iteration < 2", body: "w1", next: "last" },
-    charge("w1"),
-    { id: "last", type: "switch", cases: [{ when: "inputs.fail", next: "no" }], default: "yes" },
-    { id: "no", type: "error", code: "late" },
-    { id: "yes", type: "noop" },
-  ];
-}
-
 beforeAll(async () => {
   database = await createTestDatabase({ max: 6 });
   await registerActions(database, "charge", "refund");
-  await publish(database, "part", [
-    { id: "p", type: "parallel", branches: { x: { next: "x1" }, y: { next: "y1" } }, next: "j" },
-    charge("x1"),
-    wait("y1", { timeout_ms: 700 }),
-    { id: "j", type: "join" },
-  ]);
-  for (const mode of SHAPES) await publish(database, mode, shape(mode));
+  for (const [id, steps] of Object.entries(SHAPES)) await publish(database, id, steps);
   halves = [
     await startHalf(database, { applicationName: "saga-one", reply: work }),
     await startHalf(database, { applicationName: "saga-other", reply: work, stepsPerCommit: 2 }),
@@ -162,7 +123,7 @@ describe("random families", () => {
       while (performance.now() < over) {
         const runId = newRunId();
         roots.push(runId);
-        await start(pick(halves).starter, pick(SHAPES), { runId, inputs: { fail: random() < 0.5 } });
+        await start(pick(halves).starter, pick(MODES), { runId, inputs: { fail: random() < 0.5 } });
         await live(runId);
         await until(
           async () =>

@@ -4,6 +4,7 @@ import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createSecureContext } from "node:tls";
 import postgres, { type Sql } from "postgres";
+import { storeSocket } from "../../ambient.js";
 import { type DatabaseAddress, type DatabaseTls, parseDatabaseUrl } from "../../config/index.js";
 import { backoff } from "../../sdk/backoff.js";
 import { ARRAY_TYPES } from "./arrays.js";
@@ -66,6 +67,7 @@ export function openSessions(url: string, { applicationName, settings, ...option
     backoff: reconnectAfter,
     ...options,
     ...address,
+    ...storeSocket(),
     ...OWN_TYPES,
     connection: { ...startup, application_name: applicationName, ...RELIED_ON, ...settings },
   } as postgres.Options<typeof OWN_TYPES.types>) as unknown as Sql;

@@ -1,0 +1,42 @@
+// Whole clusters under a simulated world: nodes that crash, freeze and are replaced, a store and a bus that lose what they carry, workers that are late,
+// repeat and break. Every law holds. More by command: CASES=200 SEED=1 npx vitest run test/simulation/simulation.test.ts; CASES=1 SEED=<seed> tells one
+// story again and prints all of it.
+// @module-tag both
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { cases, firstSeed, long } from "../harness/long.js";
+import { Base } from "./base.js";
+import { type Told, tell } from "./story.js";
+
+const SEEDS = cases(1, 5);
+const FIRST = firstSeed();
+const STORM_MS = long(10_000, 40_000);
+
+let base: Base;
+beforeAll(async () => {
+  base = await Base.open();
+}, 120_000);
+afterAll(() => base?.close());
+
+function asText({ seed, violations, story }: Told): string {
+  const last = SEEDS === 1 ? story : story.slice(-25);
+  return [`seed ${seed}:`, ...violations.slice(0, 8).map((line) => line.slice(0, 2_000)), "at last:", ...last].join(
+    "\n",
+  );
+}
+
+describe("a simulated cluster", () => {
+  it("keeps every law, and all that was begun ends", { timeout: 120_000 + SEEDS * 120_000 }, async () => {
+    for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
+      const told = await tell(base, seed, { stormMs: STORM_MS });
+      const { simulatedMs, happened, counts } = told;
+      console.log(`seed ${seed}: ${Math.round(simulatedMs / 1_000)} s, ${happened} happenings`, JSON.stringify(counts));
+      if (told.violations.length > 0) expect.fail(asText(told));
+    }
+  });
+
+  it("lives through the same story again from the same seed", { timeout: 240_000 }, async () => {
+    const [once, again] = [await tell(base, FIRST, { stormMs: 5_000 }), await tell(base, FIRST, { stormMs: 5_000 })];
+    expect(once.happened).toBeGreaterThan(1_000);
+    expect(again).toEqual(once);
+  });
+});

@@ -1,0 +1,271 @@
+// Simulated workers over the streams of gRPC, without their sockets: a stream for each node, credit, answers that come late, twice, never or as
+// nonsense, and at another node than the one that sent the step. Each worker keeps what it has done under its idempotency key, as the SDK's do.
+import { EventEmitter } from "node:events";
+import { Metadata } from "@grpc/grpc-js";
+import type { WorkerCall } from "../../src/dispatch/grpc/stream.js";
+import type { NodeDispatcher } from "../../src/dispatch/node-dispatcher.js";
+import type { CoordinatorMessage, ExecuteStep, WorkerMessage } from "../../src/sdk/protocol/index.js";
+import type { Deed } from "../run/family-laws.js";
+import type { Chance, Life, World } from "./world.js";
+
+/** A node's end of a stream, as gRPC gives it to the service. */
+class SimulatedCall extends EventEmitter {
+  readonly metadata = new Metadata();
+  private isPaused = false;
+  private readonly unread: WorkerMessage[] = [];
+
+  constructor(
+    private readonly node: Life,
+    private readonly world: World,
+    private readonly told: (message: CoordinatorMessage) => void,
+    private readonly closed: () => void,
+  ) {
+    super();
+    this.on("error", () => this.close());
+  }
+
+  getPeer(): string {
+    return "10.0.0.1:4000";
+  }
+
+  write(message: CoordinatorMessage): boolean {
+    this.told(message);
+    return true;
+  }
+
+  end(): void {
+    this.close();
+  }
+
+  pause(): void {
+    this.isPaused = true;
+  }
+
+  resume(): void {
+    this.isPaused = false;
+    for (const message of this.unread.splice(0)) this.receive(message);
+  }
+
+  receive(message: WorkerMessage): void {
+    if (this.isPaused) this.unread.push(message);
+    else this.emit("data", message);
+  }
+
+  private close(): void {
+    this.world.later(0, () => this.emit("close"), this.node);
+    this.closed();
+  }
+}
+
+interface Stream {
+  readonly node: Life;
+  readonly call: SimulatedCall;
+  isOpen: boolean;
+}
+
+/** What a step does. */
+type Fate = "done" | "refused" | "declined" | "unknown" | "silent" | "nonsense";
+
+export interface WorkerFaults {
+  readonly refused: number;
+  readonly declined: number;
+  readonly unknown: number;
+  readonly silent: number;
+  readonly nonsense: number;
+  readonly twice: number;
+  readonly elsewhere: number;
+  readonly late: number;
+  readonly broken: number;
+}
+
+export const NO_WORKER_FAULTS: WorkerFaults = {
+  ...{ refused: 0, declined: 0, unknown: 0, silent: 0, nonsense: 0, twice: 0, elsewhere: 0, late: 0, broken: 0 },
+};
+
+export interface NodeAt {
+  readonly life: Life;
+  readonly dispatcher: Pick<NodeDispatcher, "workers">;
+}
+
+/** What all workers of a service have done: they share a ledger, as they would a database. */
+export class Ledger {
+  /** In the order of their first dispatch. */
+  readonly deeds: Deed[] = [];
+  /** Keys of what has happened, or may have. Undos are not among them. */
+  readonly happened = new Set<string>();
+  private readonly known = new Set<string>();
+  private readonly done = new Map<string, Buffer>();
+
+  /** The first time that a key is asked for. */
+  note({ run_id: runId, phase, idempotency_key: key, forward_idempotency_key: forwardKey }: ExecuteStep): void {
+    if (this.known.has(key)) return;
+    this.known.add(key);
+    const isUndo = phase === "COMPENSATION";
+    this.deeds.push({ runId, phase: isUndo ? "compensation" : "forward", key, ...(isUndo && { forwardKey }) });
+  }
+
+  resultOf(key: string): Buffer | undefined {
+    return this.done.get(key);
+  }
+
+  /** An effect under its key, once. */
+  perform(step: ExecuteStep): Buffer {
+    const { idempotency_key: key } = step;
+    const known = this.done.get(key);
+    if (known) return known;
+    const result = Buffer.from(JSON.stringify({ receipt: `r${this.done.size}` }));
+    this.done.set(key, result);
+    this.mayHaveHappened(step);
+    return result;
+  }
+
+  mayHaveHappened({ phase, idempotency_key: key }: ExecuteStep): void {
+    if (phase !== "COMPENSATION") this.happened.add(key);
+  }
+}
+
+export interface WorkerOptions {
+  readonly name: string;
+  readonly service: string;
+  readonly maxInFlight: number;
+  readonly world: World;
+  readonly chance: Chance;
+  readonly ledger: Ledger;
+  /** The nodes that it can reach now. */
+  nodes(): readonly NodeAt[];
+}
+
+const LATENCY_MS = 3;
+const WORK_MS = 40;
+const LATE_MS = 8_000;
+const RESEND_MS = 1_000;
+
+export class SimulatedWorker {
+  faults: WorkerFaults = NO_WORKER_FAULTS;
+  readonly seen: Record<string, number> = {};
+  private readonly streams = new Map<Life, Stream>();
+  /** Answers that no node has recorded yet. */
+  private readonly unrecorded = new Map<string, WorkerMessage>();
+  private readonly working = new Set<string>();
+
+  constructor(private readonly options: WorkerOptions) {
+    this.look();
+  }
+
+  /** Its streams to nodes that have gone are gone; it opens one to each node that it can reach. */
+  private look(): void {
+    const { world, chance } = this.options;
+    for (const [life, stream] of this.streams) if (!life.isAlive || !stream.isOpen) this.streams.delete(life);
+    for (const node of this.options.nodes()) if (!this.streams.has(node.life)) this.open(node);
+    for (const stream of this.streams.values())
+      if (chance() < this.faults.broken) this.hangUp(stream);
+      else for (const answer of this.unrecorded.values()) if (chance() < 0.3) this.say(stream, answer);
+    world.later(RESEND_MS * (0.5 + chance()), () => this.look(), null);
+  }
+
+  private open({ life, dispatcher }: NodeAt): void {
+    const { world, chance, name, service, maxInFlight } = this.options;
+    const told = (message: CoordinatorMessage) => {
+      world.later(chance() * LATENCY_MS, () => stream.isOpen && this.hear(stream, message), null);
+    };
+    const call = new SimulatedCall(life, world, told, () => {
+      stream.isOpen = false;
+    });
+    const stream: Stream = { node: life, call, isOpen: true };
+    this.streams.set(life, stream);
+    world.as(life, () => dispatcher.workers.attach(call as unknown as WorkerCall));
+    const held = [...this.working, ...this.unrecorded.keys()];
+    const hello = {
+      ...{ worker_id: name, service, actions: [], max_in_flight: maxInFlight, token: "", in_flight: held },
+      ...{ batches: false, credit: false, stream_answers: false },
+    };
+    this.say(stream, { message: "hello", hello });
+  }
+
+  private hangUp(stream: Stream): void {
+    this.count("broken");
+    stream.isOpen = false;
+    this.options.world.later(0, () => stream.call.emit("cancelled"), stream.node);
+  }
+
+  private say(stream: Stream, message: WorkerMessage): void {
+    const { world, chance } = this.options;
+    world.later(chance() * LATENCY_MS, () => stream.isOpen && stream.call.receive(message), stream.node);
+  }
+
+  private hear(stream: Stream, { execute, recorded }: CoordinatorMessage): void {
+    if (recorded) this.unrecorded.delete(recorded.dispatch_id);
+    if (execute) this.work(stream, execute);
+  }
+
+  private work(stream: Stream, step: ExecuteStep): void {
+    const { world, chance, ledger } = this.options;
+    const { dispatch_id: id, idempotency_key: key } = step;
+    ledger.note(step);
+    const known = this.unrecorded.get(id);
+    if (known) return this.say(stream, known);
+    if (this.working.has(id)) return;
+    this.working.add(id);
+    const fate = ledger.resultOf(key) ? "done" : this.fateOf(step);
+    const ms = chance() < this.faults.late ? chance() * LATE_MS : chance() * WORK_MS;
+    world.later(
+      ms,
+      () => {
+        this.working.delete(id);
+        this.answer(stream, step, fate);
+      },
+      null,
+    );
+  }
+
+  private fateOf({ phase }: ExecuteStep): Fate {
+    // An undo that fails for good leaves its run to people, who are in no story yet.
+    if (phase === "COMPENSATION") return "done";
+    let drawn = this.options.chance();
+    for (const fate of ["refused", "declined", "unknown", "silent", "nonsense"] as const) {
+      if (drawn < this.faults[fate]) return fate;
+      drawn -= this.faults[fate];
+    }
+    return "done";
+  }
+
+  private answer(stream: Stream, step: ExecuteStep, fate: Fate): void {
+    const { ledger, chance } = this.options;
+    const { dispatch_id, run_id, step_id, attempt } = step;
+    this.count(fate);
+    const about = { dispatch_id, run_id, step_id, attempt };
+    if (fate === "unknown" || fate === "silent") {
+      ledger.mayHaveHappened(step);
+      if (chance() < 0.5) ledger.perform(step);
+    }
+    if (fate === "silent") return;
+    if (fate === "nonsense") this.say(stream, { message: "result", result: { ...about, result_json: NONSENSE } });
+    const answer: WorkerMessage =
+      fate === "done" || fate === "nonsense"
+        ? { message: "result", result: { ...about, result_json: ledger.perform(step) } }
+        : {
+            message: "failure",
+            failure: {
+              ...about,
+              ...{ code: fate, message: "", retryable: fate !== "declined", outcome_unknown: fate === "unknown" },
+            },
+          };
+    this.unrecorded.set(dispatch_id, answer);
+    const times = chance() < this.faults.twice ? 2 : 1;
+    for (let nth = 0; nth < times; nth++) this.say(this.chosen(stream), answer);
+  }
+
+  /** Mostly the stream that the step came on. */
+  private chosen(stream: Stream): Stream {
+    if (this.options.chance() >= this.faults.elsewhere) return stream;
+    this.count("elsewhere");
+    const open = [...this.streams.values()].filter(({ isOpen }) => isOpen);
+    return open[Math.floor(this.options.chance() * open.length)] ?? stream;
+  }
+
+  private count(what: string): void {
+    this.seen[what] = (this.seen[what] ?? 0) + 1;
+  }
+}
+
+const NONSENSE = Buffer.from("[1, {");
