@@ -131,7 +131,12 @@ describe("a run that a node died of", () => {
     const runId = newRunId();
     await recordDeath(database.sql, runId);
     const trial = { databaseUrl: database.url, stepsPerCommit: 64 };
-    const node = new Suspicion({ sql: database.sql, log: silentLog, metrics: createMetrics(), process: new TrialProcess(trial) });
+    const node = new Suspicion({
+      sql: database.sql,
+      log: silentLog,
+      metrics: createMetrics(),
+      process: new TrialProcess(trial),
+    });
     opened.push({ stop: () => node.stop() });
     // A heartbeat whose read is under way must not pass for one that has ended.
     node.heartbeat(true);

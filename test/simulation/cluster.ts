@@ -4,6 +4,7 @@ import { Duplex } from "node:stream";
 import type { Sql } from "postgres";
 import { asRunId, type RunId } from "../../machines/index.js";
 import { type Core, createCore } from "../../src/cluster/core.js";
+import type { Surroundings } from "../../src/cluster/foundations.js";
 import { loadConfig } from "../../src/config/index.js";
 import { silentLog } from "../harness/database.js";
 import { SimulatedBus } from "./bus.js";
@@ -109,16 +110,14 @@ export class Cluster {
     home.life = life;
     this.tell(`${life.name} starts`);
     const { config } = loadConfig({ DATABASE_URL: STORE_URL, LOG_LEVEL: "silent", SAGA_CONSOLE: "off" });
-    const surroundings = {
-      openBus: (options: Parameters<SimulatedBus["open"]>[1]) => this.bus.open(life, options),
+    const surroundings: Surroundings = {
+      openBus: (options) => this.bus.open(life, options),
       trialProcess: EVERY_SUSPECT_LIVES,
-    } as Parameters<typeof createCore>[0]["surroundings"];
+    };
     const capacity = { ...config.capacity, ...QUIET };
     const begun = this.world.as(life, async () => {
-      const core = await createCore({
-        ...{ config: { ...config, capacity }, databaseUrl: STORE_URL, log: silentLog },
-        ...(surroundings && { surroundings }),
-      });
+      const settings = { ...config, capacity };
+      const core = await createCore({ config: settings, databaseUrl: STORE_URL, log: silentLog, surroundings });
       core.listening(8080);
       await core.start();
       if (life.isAlive) home.core = core;

@@ -1,5 +1,4 @@
 // The simulated Postgres with the real driver: several pools share one backend, and sessions, faults and snapshots are as the nodes expect them.
-// @module-tag both
 import postgres, { type Sql } from "postgres";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { randomOf } from "../machines/scheduler.js";

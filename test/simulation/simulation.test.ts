@@ -8,7 +8,7 @@ import { Base } from "./base.js";
 import { type Told, tell } from "./story.js";
 
 const SEEDS = cases(1, 5);
-const FIRST = firstSeed();
+const FIRST = firstSeed(long(1, 500));
 const STORM_MS = long(10_000, 40_000);
 
 let base: Base;

@@ -52,7 +52,7 @@ const CALM_MS = 90_000;
 const STEP_MS = 2_000;
 const END_MS = 1_800_000;
 /** Until what is owed has been delivered, and rows without a use are gone. */
-const QUIET_MS = 90_000;
+const QUIET_MS = 400_000;
 
 export async function tell(base: Base, seed: number, { stormMs }: StoryOptions): Promise<Told> {
   const chance = chanceOf(`${seed} story`);
