@@ -209,7 +209,7 @@ class Wire extends Duplex {
     super({ emitClose: false, autoDestroy: false });
     this.on("error", () => {});
     inner.on("data", (chunk: Buffer) => heard(() => this.destroyed || this.push(chunk)));
-    inner.on("error", (error: Error) => heard(() => this.emit("error", error)));
+    inner.on("error", (error: Error) => heard(() => this.destroyed || this.emit("error", error)));
     inner.on("close", (hadError: boolean) =>
       heard(() => {
         this.destroy();

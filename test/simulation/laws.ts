@@ -21,7 +21,9 @@ export async function violationsOf(sql: Sql, cluster: Cluster, acknowledged: Ack
   const members = await membersOf(sql);
   return [
     ...acknowledged.broken,
+    ...cluster.ledger.broken,
     ...lostRuns(members, acknowledged.runs),
+    ...lostAnswers(members, cluster.ledger.recorded),
     ...unsound(members),
     ...early(members),
     ...(await owed(sql)),
@@ -43,6 +45,20 @@ async function membersOf(sql: Sql): Promise<readonly Member[]> {
 function lostRuns(members: readonly Member[], runs: ReadonlySet<string>): string[] {
   const known = new Set(members.map(({ id }) => id));
   return [...runs].filter((id) => !known.has(id)).map((id) => `${id} was acknowledged, and is gone`);
+}
+
+/** A worker forgets an answer that is said to be durable. */
+function lostAnswers(members: readonly Member[], recorded: ReadonlySet<string>): string[] {
+  const left = new Set(recorded);
+  for (const { events } of members) {
+    const dispatches = new Map<string, string>();
+    for (const { event_type: type, step_id: step, attempt, metadata } of events) {
+      const key = `${step} ${attempt}`;
+      if (type === "step.dispatched") dispatches.set(key, String(metadata?.dispatch_id));
+      else if (type === "step.succeeded" || type === "step.failed") left.delete(dispatches.get(key) ?? "");
+    }
+  }
+  return [...left].map((id) => `the answer of dispatch ${id} was said to be durable, and is in no history`);
 }
 
 function unsound(members: readonly Member[]): string[] {
@@ -85,16 +101,10 @@ async function owed(sql: Sql): Promise<string[]> {
 function outOfOrder(members: readonly Member[]): string[] {
   const ends = new Map(members.map(({ id, run }) => [id, run.terminal_at ?? ""]));
   return members.flatMap(({ id, parent }) =>
-    parent !== undefined && (ends.get(id) ?? "") > (ends.get(parent) ?? "") && !isSpawned(members, id)
+    parent !== undefined && (ends.get(id) ?? "") > (ends.get(parent) ?? "")
       ? [`${id} ended after its parent ${parent}`]
       : [],
   );
-}
-
-/** No one waits for a run that was spawned. */
-function isSpawned(members: readonly Member[], id: string): boolean {
-  const parent = members.find((member) => member.id === members.find((one) => one.id === id)?.parent);
-  return parent?.events.some(({ metadata }) => metadata?.spawned === true && metadata.run_id === id) ?? false;
 }
 
 async function undone(

@@ -56,6 +56,55 @@ export const PLANTED = [
     replace: "where false and concurrency_tickets.run_id = ticket_gone.run_id",
   },
   {
+    name: "rows that are due are not polled",
+    file: "src/cluster/core.ts",
+    find: "    this.poller.start();",
+    replace: "",
+  },
+  {
+    name: "an answer is said to be durable before it is",
+    file: "src/dispatch/grpc/recorder.ts",
+    find: "      const { id, at: arrivedAt } = arrival;",
+    replace:
+      "      const { id, at: arrivedAt } = arrival;\n      stream.write({ recorded: { dispatch_id: dispatchId, stale: false } });",
+  },
+  {
+    name: "credit is given back while the worker may still execute the step",
+    file: "src/dispatch/grpc/in-flight.ts",
+    find: "if (dispatch && !this.isExpired(dispatch)) this.heldCredit.set(id, stream, dispatch.deadlineAt);\n    else this",
+    replace: "this",
+  },
+  {
+    name: "the outcome of a command has another id than the command",
+    file: "machines/writes/unit.ts",
+    find: "const isRecorded = id !== undefined && !leavesNothing;",
+    replace: "const isRecorded = false;",
+  },
+  {
+    name: "a start is not found again by its key",
+    file: "src/run/starter.ts",
+    find: "if (row.request_hash === hash) return repeatedStart(row, row.id !== runId || request.runId !== undefined);",
+    replace: "if (row.request_hash === hash) return undefined;",
+  },
+  {
+    name: "a child's end is not owed to its parent",
+    file: "src/store/engine/commit/clauses.ts",
+    find: 'from ${from.inbox_row} where ${won("inbox_row.from_run")}',
+    replace: "from ${from.inbox_row} where false",
+  },
+  {
+    name: "an undo is settled twice over: the entry stays owed",
+    file: "src/store/engine/commit/clauses.ts",
+    find: "update undo set state = undo_settled.state from",
+    replace: "update undo set state = 'owed' from",
+  },
+  {
+    name: "a command of unknown outcome is not replayed",
+    file: "src/run/resident.ts",
+    find: "outcomeUnknown ||= error instanceof OutcomeUnknown;",
+    replace: 'if (error instanceof OutcomeUnknown) return { type: "advanced" };',
+  },
+  {
     name: "credit whose dispatch is over is kept, if the node was not told",
     file: "src/dispatch/grpc/in-flight.ts",
     find: "if (dispatch && dispatch.deadlineAt < overdue) this.resolve(id);",

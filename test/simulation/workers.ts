@@ -60,6 +60,8 @@ class SimulatedCall extends EventEmitter {
 interface Stream {
   readonly node: Life;
   readonly call: SimulatedCall;
+  /** What it has sent and the worker has not answered, with its deadline, epoch milliseconds. */
+  readonly unanswered: Map<string, number>;
   isOpen: boolean;
 }
 
@@ -93,6 +95,10 @@ export class Ledger {
   readonly deeds: Deed[] = [];
   /** Keys of what has happened, or may have. Undos are not among them. */
   readonly happened = new Set<string>();
+  /** Dispatches of which a node has said that their answer is durable. */
+  readonly recorded = new Set<string>();
+  /** What nodes have done to workers that they must not do. */
+  readonly broken: string[] = [];
   private readonly known = new Set<string>();
   private readonly done = new Map<string, Buffer>();
 
@@ -146,7 +152,8 @@ export class SimulatedWorker {
   private readonly streams = new Map<Life, Stream>();
   /** Answers that no node has recorded yet. */
   private readonly unrecorded = new Map<string, WorkerMessage>();
-  private readonly working = new Set<string>();
+  /** The steps that it is at, each with the stream on which it came last: there it is answered, as by the SDK. */
+  private readonly working = new Map<string, Stream>();
 
   constructor(private readonly options: WorkerOptions) {
     this.look();
@@ -171,10 +178,10 @@ export class SimulatedWorker {
     const call = new SimulatedCall(life, world, told, () => {
       stream.isOpen = false;
     });
-    const stream: Stream = { node: life, call, isOpen: true };
+    const stream: Stream = { node: life, call, unanswered: new Map(), isOpen: true };
     this.streams.set(life, stream);
     world.as(life, () => dispatcher.workers.attach(call as unknown as WorkerCall));
-    const held = [...this.working, ...this.unrecorded.keys()];
+    const held = [...this.working.keys(), ...this.unrecorded.keys()];
     const hello = {
       ...{ worker_id: name, service, actions: [], max_in_flight: maxInFlight, token: "", in_flight: held },
       ...{ batches: false, credit: false, stream_answers: false },
@@ -194,8 +201,24 @@ export class SimulatedWorker {
   }
 
   private hear(stream: Stream, { execute, recorded }: CoordinatorMessage): void {
-    if (recorded) this.unrecorded.delete(recorded.dispatch_id);
-    if (execute) this.work(stream, execute);
+    if (recorded) {
+      const { dispatch_id: id, stale } = recorded;
+      if (!stale && this.unrecorded.has(id)) this.options.ledger.recorded.add(id);
+      this.unrecorded.delete(id);
+    }
+    if (execute) {
+      this.countCredit(stream, execute);
+      this.work(stream, execute);
+    }
+  }
+
+  /** The credit of a stream: never more steps than this unanswered. What has passed its deadline is none. */
+  private countCredit({ unanswered }: Stream, { dispatch_id: id, deadline_at }: ExecuteStep): void {
+    const { world, maxInFlight, ledger, name } = this.options;
+    for (const [other, deadline] of unanswered) if (deadline <= world.time) unanswered.delete(other);
+    if (!unanswered.has(id) && unanswered.size >= maxInFlight)
+      ledger.broken.push(`${name} got step ${unanswered.size + 1} on a stream with credit for ${maxInFlight}`);
+    unanswered.set(id, Date.parse(deadline_at));
   }
 
   private work(stream: Stream, step: ExecuteStep): void {
@@ -204,15 +227,17 @@ export class SimulatedWorker {
     ledger.note(step);
     const known = this.unrecorded.get(id);
     if (known) return this.say(stream, known);
-    if (this.working.has(id)) return;
-    this.working.add(id);
+    const isAtIt = this.working.has(id);
+    this.working.set(id, stream);
+    if (isAtIt) return;
     const fate = ledger.resultOf(key) ? "done" : this.fateOf(step);
     const ms = chance() < this.faults.late ? chance() * LATE_MS : chance() * WORK_MS;
     world.later(
       ms,
       () => {
+        const via = this.working.get(id) ?? stream;
         this.working.delete(id);
-        this.answer(stream, step, fate);
+        this.answer(via, step, fate);
       },
       null,
     );
@@ -251,6 +276,7 @@ export class SimulatedWorker {
             },
           };
     this.unrecorded.set(dispatch_id, answer);
+    for (const { unanswered } of this.streams.values()) unanswered.delete(dispatch_id);
     const times = chance() < this.faults.twice ? 2 : 1;
     for (let nth = 0; nth < times; nth++) this.say(this.chosen(stream), answer);
   }
