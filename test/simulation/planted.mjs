@@ -75,7 +75,7 @@ export const PLANTED = [
     replace: "this",
   },
   {
-    name: "the outcome of a command has another id than the command",
+    name: "the answer of a command that changes nothing is not recorded",
     file: "machines/writes/unit.ts",
     find: "const isRecorded = id !== undefined && !leavesNothing;",
     replace: "const isRecorded = false;",
