@@ -86,7 +86,7 @@ export const clearInterval = (timer: NodeJS.Timeout | undefined): void => presen
 
 export const setImmediate = (callback: () => void): void => present.setImmediate(callback);
 
-/** In a later turn of the event loop, what is ready by then has been done. */
+/** Settles in a later turn of the event loop, after what this turn still leads to. */
 export const nextTurn = (): Promise<void> => new Promise((resolve) => present.setImmediate(resolve));
 
 export async function delay<Value = void>(ms: number, value?: Value, options: DelayOptions = {}): Promise<Value> {

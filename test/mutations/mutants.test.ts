@@ -16,7 +16,11 @@ interface Mutant extends Edit {
 }
 
 const list = join(packageRoot(), "test", "mutations", "mutants.mjs");
-const { MUTANTS } = (await import(list)) as { MUTANTS: readonly Mutant[] };
+const { MUTANTS: REMOVED } = (await import(list)) as { MUTANTS: readonly Mutant[] };
+const planted = join(packageRoot(), "test", "simulation", "planted.mjs");
+const { PLANTED } = (await import(planted)) as { PLANTED: readonly Mutant[] };
+/** Those that tests find, and those that simulations find. */
+const MUTANTS = [...REMOVED, ...PLANTED];
 
 const editsOf = ({ also = [], ...first }: Mutant) => [first, ...also];
 const parts = ({ file, find }: Edit) => readFileSync(join(packageRoot(), file), "utf8").split(find);

@@ -83,7 +83,7 @@ export class SimulatedBus {
     const drawn = this.chance();
     if (drawn < 0.3) return text.slice(0, Math.floor(this.chance() * text.length));
     if (drawn < 0.6) return text.replace(/"from":"[^"]*"/, '"from":"01900000-0000-7000-8000-00000000dead"');
-    return JSON.stringify({ kind: "tell", from: "nobody", body: { kind: "nothing", run_id: 7 } });
+    return JSON.stringify({ kind: "tell", from: "a stranger", body: { kind: "nothing", run_id: 7 } });
   }
 
   private count(what: string): void {

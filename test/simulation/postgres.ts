@@ -159,7 +159,7 @@ export class SimulatedPostgres {
   private waiting: Group[] = [];
   /** Has the backend: it is in a transaction, or has sent Flush and not yet Sync. */
   private holder: Session | undefined;
-  /** Statements of ended sessions. They are closed when nobody has the backend. */
+  /** Statements of ended sessions. They are closed when no session has the backend. */
   private unclosed: string[] = [];
   private listensAgain = false;
   private lastPid = 0;
@@ -311,7 +311,7 @@ export class SimulatedPostgres {
 
   private begin(session: Session, first: Buffer): void {
     const code = first.readUInt32BE(4);
-    // Nothing runs for long here: whoever cancels finds it done.
+    // Nothing runs for long here: a cancel finds it done.
     if (code === CANCEL_REQUEST) return this.arrive(session, { kind: "end", messages: [] });
     if (ENCRYPTION_REQUESTS.includes(code))
       return this.arrive(session, { kind: "greeting", messages: [Buffer.from("N")] });
@@ -558,7 +558,7 @@ class Entropy extends MemoryFS {
 }
 
 interface Output {
-  /** Without the notifications: they go to whoever listens. */
+  /** Without the notifications: they go to the sessions that listen. */
   readonly answer: Buffer;
   readonly notifications: readonly Buffer[];
   /** Of the last ReadyForQuery: "I", "T" or "E". */
