@@ -29,11 +29,12 @@ describe("a message", () => {
     },
   );
 
+  // No voucher lapses, however slow the machine: the refusals of three hands may all come too late, and then the owner waits for a claim.
   it.each([
-    ["doubled", "doubled" as const, { voucherMs: NEVER_MS }],
-    ["late", { lateMs: 70 }, {}],
-  ])("%s, each of them: everything is executed, once", async (_name, fate, limits) => {
-    const c = await cluster(["a", "b", "c"], { claimWaitMs: NEVER_MS, ...limits });
+    ["doubled", "doubled" as const],
+    ["late", { lateMs: 70 }],
+  ])("%s, each of them: everything is executed, once", async (_name, fate) => {
+    const c = await cluster(["a", "b", "c"], { claimWaitMs: NEVER_MS, voucherMs: NEVER_MS });
     let sent = 0;
     c.fate = () => (fate === "doubled" || ++sent % 2 === 0 ? fate : undefined);
     for (const id of ["b", "c"]) answering(await c.worker(id, { max_in_flight: 2 }));

@@ -65,6 +65,15 @@ interface Stream {
   isOpen: boolean;
 }
 
+/** A step that the worker is at, or has answered: the stream on which it came last, or to which it was brought. There it is answered, as by the SDK. */
+interface Held {
+  via: Stream;
+  /** Epoch milliseconds. */
+  readonly deadlineAt: number;
+  /** Absent: the worker is at it. Kept until a node has recorded it. */
+  answer?: WorkerMessage;
+}
+
 /** What a step does. */
 type Fate = "done" | "refused" | "declined" | "unknown" | "silent" | "nonsense";
 
@@ -150,10 +159,8 @@ export class SimulatedWorker {
   faults: WorkerFaults = NO_WORKER_FAULTS;
   readonly seen: Record<string, number> = {};
   private readonly streams = new Map<Life, Stream>();
-  /** Answers that no node has recorded yet. */
-  private readonly unrecorded = new Map<string, WorkerMessage>();
-  /** The steps that it is at, each with the stream on which it came last: there it is answered, as by the SDK. */
-  private readonly working = new Map<string, Stream>();
+  /** By dispatch. */
+  private readonly held = new Map<string, Held>();
 
   constructor(private readonly options: WorkerOptions) {
     this.look();
@@ -166,7 +173,7 @@ export class SimulatedWorker {
     for (const node of this.options.nodes()) if (!this.streams.has(node.life)) this.open(node);
     for (const stream of this.streams.values())
       if (chance() < this.faults.broken) this.hangUp(stream);
-      else for (const answer of this.unrecorded.values()) if (chance() < 0.3) this.say(stream, answer);
+      else for (const { answer } of this.held.values()) if (answer && chance() < 0.3) this.say(stream, answer);
     world.later(RESEND_MS * (0.5 + chance()), () => this.look(), null);
   }
 
@@ -181,12 +188,24 @@ export class SimulatedWorker {
     const stream: Stream = { node: life, call, unanswered: new Map(), isOpen: true };
     this.streams.set(life, stream);
     world.as(life, () => dispatcher.workers.attach(call as unknown as WorkerCall));
-    const held = [...this.working.keys(), ...this.unrecorded.keys()];
     const hello = {
-      ...{ worker_id: name, service, actions: [], max_in_flight: maxInFlight, token: "", in_flight: held },
+      ...{ worker_id: name, service, actions: [], max_in_flight: maxInFlight, token: "" },
+      in_flight: this.bring(stream),
       ...{ batches: false, credit: false, stream_answers: false },
     };
     this.say(stream, { message: "hello", hello });
+  }
+
+  /** What it holds, and no open stream carries, moves to this one. */
+  private bring(stream: Stream): string[] {
+    const brought: string[] = [];
+    for (const [id, held] of this.held) {
+      if (held.via.isOpen) continue;
+      held.via = stream;
+      if (!held.answer) stream.unanswered.set(id, held.deadlineAt);
+      brought.push(id);
+    }
+    return brought;
   }
 
   private hangUp(stream: Stream): void {
@@ -203,8 +222,9 @@ export class SimulatedWorker {
   private hear(stream: Stream, { execute, recorded }: CoordinatorMessage): void {
     if (recorded) {
       const { dispatch_id: id, stale } = recorded;
-      if (!stale && this.unrecorded.has(id)) this.options.ledger.recorded.add(id);
-      this.unrecorded.delete(id);
+      if (!this.held.get(id)?.answer) return;
+      if (!stale) this.options.ledger.recorded.add(id);
+      this.held.delete(id);
     }
     if (execute) {
       this.countCredit(stream, execute);
@@ -225,22 +245,15 @@ export class SimulatedWorker {
     const { world, chance, ledger } = this.options;
     const { dispatch_id: id, idempotency_key: key } = step;
     ledger.note(step);
-    const known = this.unrecorded.get(id);
-    if (known) return this.say(stream, known);
-    const isAtIt = this.working.has(id);
-    this.working.set(id, stream);
-    if (isAtIt) return;
+    const known = this.held.get(id);
+    if (known) known.via = stream;
+    if (known?.answer) this.say(stream, known.answer);
+    if (known) return;
+    const held: Held = { via: stream, deadlineAt: Date.parse(step.deadline_at) };
+    this.held.set(id, held);
     const fate = ledger.resultOf(key) ? "done" : this.fateOf(step);
     const ms = chance() < this.faults.late ? chance() * LATE_MS : chance() * WORK_MS;
-    world.later(
-      ms,
-      () => {
-        const via = this.working.get(id) ?? stream;
-        this.working.delete(id);
-        this.answer(via, step, fate);
-      },
-      null,
-    );
+    world.later(ms, () => this.answer(held, step, fate), null);
   }
 
   private fateOf({ phase }: ExecuteStep): Fate {
@@ -254,7 +267,7 @@ export class SimulatedWorker {
     return "done";
   }
 
-  private answer(stream: Stream, step: ExecuteStep, fate: Fate): void {
+  private answer(held: Held, step: ExecuteStep, fate: Fate): void {
     const { ledger, chance } = this.options;
     const { dispatch_id, run_id, step_id, attempt } = step;
     this.count(fate);
@@ -263,8 +276,8 @@ export class SimulatedWorker {
       ledger.mayHaveHappened(step);
       if (chance() < 0.5) ledger.perform(step);
     }
-    if (fate === "silent") return;
-    if (fate === "nonsense") this.say(stream, { message: "result", result: { ...about, result_json: NONSENSE } });
+    if (fate === "silent") return void this.held.delete(dispatch_id);
+    if (fate === "nonsense") this.say(held.via, { message: "result", result: { ...about, result_json: NONSENSE } });
     const answer: WorkerMessage =
       fate === "done" || fate === "nonsense"
         ? { message: "result", result: { ...about, result_json: ledger.perform(step) } }
@@ -275,10 +288,10 @@ export class SimulatedWorker {
               ...{ code: fate, message: "", retryable: fate !== "declined", outcome_unknown: fate === "unknown" },
             },
           };
-    this.unrecorded.set(dispatch_id, answer);
+    held.answer = answer;
     for (const { unanswered } of this.streams.values()) unanswered.delete(dispatch_id);
     const times = chance() < this.faults.twice ? 2 : 1;
-    for (let nth = 0; nth < times; nth++) this.say(this.chosen(stream), answer);
+    for (let nth = 0; nth < times; nth++) this.say(this.chosen(held.via), answer);
   }
 
   /** Mostly the stream that the step came on. */

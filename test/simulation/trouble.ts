@@ -1,0 +1,123 @@
+// What goes wrong in a story with nodes, their sessions, the bus and workers: how much of each is drawn once, and half of it is none at all. A fault that
+// is always rare never meets another.
+import { NO_BUS_FAULTS } from "./bus.js";
+import type { Home } from "./cluster.js";
+import type { Part, Scene } from "./scene.js";
+import { NO_WORKER_FAULTS } from "./workers.js";
+import type { Chance, Life } from "./world.js";
+
+/** The highest chance of each. Of a node, once a second; of the store, for each group of messages; of the bus, for each message; of a worker, for each step. */
+const MOST = {
+  ...{ crash: 0.2, freeze: 0.15, stop: 0.05, cut: 0.1, skewed: 1 },
+  ...{ cutBefore: 0.01, cutAfter: 0.01, slow: 0.3 },
+  ...{ lost: 0.5, repeated: 0.3, late: 0.2, forged: 0.1 },
+  ...{ refused: 0.2, declined: 0.1, unknown: 0.1, silent: 0.05, nonsense: 0.05 },
+  ...{ twice: 0.3, elsewhere: 0.3, lateWork: 0.2, broken: 0.1 },
+};
+
+export type FaultName = keyof typeof MOST;
+export const FAULTS = Object.keys(MOST) as FaultName[];
+
+/** Around the middle of the day, by up to half a day. */
+const MOST_SKEW_MS = 100_000_000;
+
+export class Trouble implements Part {
+  private readonly chance: Chance;
+  private readonly faults: Readonly<Record<FaultName, number>>;
+
+  constructor(
+    private readonly scene: Scene,
+    without: ReadonlySet<string>,
+  ) {
+    const chance = scene.chanceOf("trouble");
+    const drawn = FAULTS.map((name) => {
+      const [isThere, much] = [chance() < 0.5, chance()];
+      return [name, isThere && !without.has(name) ? much * MOST[name] : 0];
+    });
+    this.chance = chance;
+    this.faults = Object.fromEntries(drawn);
+  }
+
+  async storm(end: number): Promise<void> {
+    const { scene, chance, faults } = this;
+    const { cluster } = scene;
+    scene.tell(
+      `faults: ${FAULTS.flatMap((name) => (faults[name] ? `${name} ${faults[name].toFixed(3)}` : [])).join(", ")}`,
+    );
+    this.disturb();
+    while (cluster.world.now < end) {
+      await cluster.sleep(chance() * 2_000);
+      if (cluster.world.now >= end) return;
+      const home = cluster.homes[Math.floor(chance() * cluster.homes.length)] as Home;
+      if (home.life?.isAlive) this.hurt(home, home.life);
+    }
+  }
+
+  calm(): void {
+    const { cluster } = this.scene;
+    cluster.bus.faults = NO_BUS_FAULTS;
+    for (const worker of cluster.workers) worker.faults = NO_WORKER_FAULTS;
+    cluster.fate(() => ({ latencyMs: 0.5, answerMs: 0.5 }));
+    for (const home of cluster.homes) {
+      if (home.life?.isFrozen) cluster.world.thaw(home.life);
+      if (!home.life?.isAlive) cluster.start(home);
+    }
+  }
+
+  /** The bus, the workers and the store. */
+  private disturb(): void {
+    const { chance, faults } = this;
+    const { cluster, operator } = this.scene;
+    cluster.bus.faults = faults;
+    for (const worker of cluster.workers) worker.faults = { ...faults, late: faults.lateWork };
+    const isSlow = new Map<string, boolean>();
+    cluster.fate((owner) => {
+      if (!isSlow.has(owner)) isSlow.set(owner, chance() < faults.slow);
+      const latencyMs = chance() * (isSlow.get(owner) ? 200 : 2);
+      const drawn = owner === operator.name ? 1 : chance();
+      if (drawn < faults.cutBefore) return { latencyMs, answerMs: 0, cut: "before" };
+      if (drawn < faults.cutBefore + faults.cutAfter) return { latencyMs, answerMs: 0, cut: "after" };
+      return { latencyMs, answerMs: chance() };
+    });
+  }
+
+  private hurt(home: Home, life: Life): void {
+    const { scene, chance, faults } = this;
+    if (chance() < faults.skewed) life.skewMs = (chance() - 0.5) * MOST_SKEW_MS;
+    let drawn = chance();
+    const isTurnOf = (name: FaultName) => {
+      const isDrawn = drawn >= 0 && drawn < faults[name];
+      drawn -= faults[name];
+      if (isDrawn) scene.count(name);
+      return isDrawn;
+    };
+    if (isTurnOf("crash")) this.crash(home);
+    else if (isTurnOf("freeze")) this.freeze(life, chance() * chance() * 60_000);
+    else if (isTurnOf("stop")) void this.replace(home);
+    else if (isTurnOf("cut")) scene.cluster.cut(life);
+  }
+
+  private crash(home: Home): void {
+    const { cluster } = this.scene;
+    const { chance } = this;
+    cluster.crash(home);
+    cluster.world.later(500 + chance() * chance() * 30_000, () => home.life?.isAlive || cluster.start(home), null);
+  }
+
+  private freeze(life: Life, ms: number): void {
+    const { world } = this.scene.cluster;
+    if (life.isFrozen) return;
+    this.scene.tell(`${life.name} freezes for ${Math.round(ms)} ms`);
+    world.freeze(life);
+    world.later(ms, () => life.isFrozen && world.thaw(life), null);
+  }
+
+  private async replace(home: Home): Promise<void> {
+    const { cluster } = this.scene;
+    const { life } = home;
+    // One that cannot end in its time is killed.
+    cluster.world.later(30_000, () => life?.isAlive && home.life === life && this.crash(home), null);
+    await cluster.stop(home);
+    if (!home.life?.isAlive) cluster.start(home);
+  }
+}
