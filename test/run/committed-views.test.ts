@@ -16,7 +16,7 @@ import { families, optionsOf } from "../machines/families.js";
 import { cancel, type Half, publish, registerActions, type Step, signal, start, startHalf } from "./rig.js";
 import { report } from "./seen.js";
 
-const FAMILIES = long(12, 150);
+const FAMILIES = long(12, 60);
 const SEED = firstSeed();
 
 let database: TestDatabase;
@@ -95,7 +95,7 @@ async function begin(workflowId: string, more: Parameters<typeof start>[2] = {})
 const act = (runId: RunId, command: RunCommand) =>
   node.runtime.command(runId, command, { id: uuidv7(), reach: EVERYTHING });
 
-async function allEnded(runIds: readonly RunId[], within = 20_000): Promise<void> {
+async function allEnded(runIds: readonly RunId[], within = 60_000): Promise<void> {
   const open = async () => {
     const rows = await database.sql<{ id: RunId }[]>`
       select id from runs where coalesce(root_run_id, id) = any(${runIds}::text[]::uuid[]) and terminal_at is null`;
@@ -137,7 +137,7 @@ describe("the view of a committed run", () => {
     }
     await allEnded(runIds);
     report({ seed: SEED, runs: ended.size, ...Object.fromEntries([...compared].sort()) });
-  }, 120_000);
+  }, 300_000);
 
   it("at every wait, held, retried, released, with all that a start can give", async () => {
     await publish(database, "waits", [

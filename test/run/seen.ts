@@ -15,6 +15,7 @@ export interface Seen {
   readonly run: RunSeen & {
     readonly awaited_signal?: string;
     readonly paused_reason?: string;
+    readonly requires_manual_review?: boolean;
     readonly current_step?: string;
     readonly quarantine?: Readonly<Record<string, unknown>>;
     readonly output?: unknown;

@@ -2,7 +2,8 @@
 import { migrateDatabase } from "../../src/store/migrate/migrate.js";
 import { silentLog } from "../harness/database.js";
 import { STORE_URL } from "./cluster.js";
-import { SimulatedPostgres, type Snapshot, type StoreTime } from "./postgres.js";
+import { SimulatedPostgres, type StoreTime } from "./postgres.js";
+import type { Snapshot } from "./snapshot.js";
 import { type Life, World } from "./world.js";
 
 const MIGRATIONS_MS = 600_000;
@@ -23,7 +24,7 @@ export class Base {
     } finally {
       leave();
     }
-    for (const statement of NOT_PRUNED) await postgres.query(statement);
+    for (const statement of SHADOWS) await postgres.query(statement);
     return new Base(postgres, await postgres.snapshot());
   }
 
@@ -37,15 +38,20 @@ export class Base {
   }
 }
 
-/**
- * A round of the pruner holds its lock in a transaction while other sessions work, which one backend cannot do. Here another node always seems to hold it.
- */
+/** Of what a server says of itself, a story has its own answer: the functions of this schema come before Postgres's own. */
 const PRUNING_LOCK = 0x7072756e;
-const NOT_PRUNED = [
+const SHADOWS = [
+  // A round of the pruner holds its lock in a transaction while other sessions work, which one backend cannot do. Here another node always seems to hold it.
   `create function public.pg_try_advisory_xact_lock(key bigint) returns boolean language sql
      as 'select key <> ${PRUNING_LOCK} and pg_catalog.pg_try_advisory_xact_lock(key)'`,
+  // Another server, or the same one started again, is another start.
+  `create function public.pg_postmaster_start_time() returns timestamptz language sql stable
+     as $$ select pg_catalog.pg_postmaster_start_time() + make_interval(secs => coalesce(current_setting('simulated.starts', true), '0')::int) $$`,
   "set search_path = public, pg_catalog",
 ];
+
+/** From now on it is another server. */
+export const otherServer = (nth: number): string => `set simulated.starts = '${nth}'`;
 
 const timeOf = (world: World): StoreTime => ({
   later: (ms, callback) => void world.later(ms, callback, null),

@@ -8,7 +8,7 @@ import type { Surroundings } from "../../src/cluster/foundations.js";
 import { loadConfig } from "../../src/config/index.js";
 import { silentLog } from "../harness/database.js";
 import { SimulatedBus } from "./bus.js";
-import type { SimulatedPostgres } from "./postgres.js";
+import type { Refusal, SimulatedPostgres } from "./postgres.js";
 import { Ledger, SimulatedWorker } from "./workers.js";
 import { type Busy, type Chance, chanceOf, type Life, World } from "./world.js";
 
@@ -36,13 +36,15 @@ export class Cluster {
   readonly homes: readonly Home[];
   readonly ledger = new Ledger();
   readonly workers: readonly SimulatedWorker[];
+  /** What the store does for no node now. */
+  refusal: Refusal | undefined;
   /** What has happened, for people. */
   readonly story: string[] = [];
   private readonly chance: Chance;
 
   constructor(
     readonly seed: number,
-    private readonly postgres: SimulatedPostgres,
+    readonly postgres: SimulatedPostgres,
     { nodes, workers }: { readonly nodes: number; readonly workers: number },
   ) {
     this.world = new World(seed, (life) => this.wire(life));
@@ -160,9 +162,14 @@ export class Cluster {
     this.postgres.cutAll(life.name);
   }
 
-  /** What happens to what nodes send to the store. */
+  /** What happens to what nodes, and the operator, send to the store. */
   fate(fate: SimulatedPostgres["fate"]): void {
     this.postgres.fate = fate;
+  }
+
+  /** The server is gone, with all sessions and what they had not committed. */
+  cutAll(): void {
+    for (const { life } of this.homes) if (life) this.postgres.cutAll(life.name);
   }
 
   /** All of its sessions end. */

@@ -13,6 +13,12 @@ export interface Acknowledged {
   readonly runs: Set<string>;
   /** Families of which a member was cancelled without undo. */
   readonly abandoned: Set<string>;
+  /** Families of which the store has forgotten a commit: what was done in between may be in no list. */
+  readonly rewound: Set<string>;
+  /** Families in which a person has passed over an undo, or ended a run without waiting. */
+  readonly handled: Set<string>;
+  /** The clock of the store has not jumped: its times are in order. */
+  isClockTrue: boolean;
   /** Answers that contradict each other. */
   readonly broken: string[];
 }
@@ -27,8 +33,8 @@ export async function violationsOf(sql: Sql, cluster: Cluster, acknowledged: Ack
     ...unsound(members),
     ...early(members),
     ...(await owed(sql)),
-    ...outOfOrder(members),
-    ...(await undone(sql, members, cluster, acknowledged.abandoned)),
+    ...(acknowledged.isClockTrue ? outOfOrder(members) : []),
+    ...(await undone(sql, members, cluster, acknowledged)),
     ...held(cluster),
   ];
 }
@@ -85,7 +91,8 @@ function early(members: readonly Member[]): string[] {
   return found;
 }
 
-async function owed(sql: Sql): Promise<string[]> {
+/** What the store has still to do for its runs. */
+export async function owed(sql: Sql): Promise<string[]> {
   const rows = await sql<{ what: string; run_id: string }[]>`
     select 'inbox ' || command::text as what, run_id from inbox
     union all select 'outbox ' || kind, run_id from outbox
@@ -111,7 +118,7 @@ async function undone(
   sql: Sql,
   members: readonly Member[],
   { ledger }: Cluster,
-  abandoned: ReadonlySet<string>,
+  { abandoned, rewound, handled }: Acknowledged,
 ): Promise<string[]> {
   const workflows = await sql<{ id: string; workflow_id: string }[]>`select id, workflow_id from runs`;
   const isRandom = new Set(workflows.filter(({ workflow_id: id }) => !(id in SHAPES)).map(({ id }) => id));
@@ -120,8 +127,11 @@ async function undone(
   const found: string[] = [];
   for (const [root, family] of grouped(members, (member) => member.root)) {
     // Parts of a random family are undone by its tries, whether or not it ends well.
-    if (abandoned.has(root) || isRandom.has(root)) continue;
+    if (abandoned.has(root) || rewound.has(root) || isRandom.has(root)) continue;
     const ids = new Set(family.map(({ id }) => id));
+    const failed = list.filter(({ owner, state }) => ids.has(owner) && state === "failed");
+    found.push(...unseenFailures(family, failed));
+    if (handled.has(root) || failed.length > 0) continue;
     const happened = new Set([...ledger.happened].filter((key) => ids.has(key.slice(0, 36))));
     const deeds = [...ids].flatMap((id) => done.get(id) ?? []);
     // What was dispatched may be held for done, even if its node ended before it was sent.
@@ -129,6 +139,12 @@ async function undone(
     found.push(...undoViolations(family, list, deeds, happened, possible).map((line) => `${root}: ${line}`));
   }
   return found;
+}
+
+/** An undo that failed for good is for a person to see. */
+function unseenFailures(family: readonly Member[], failed: readonly { owner: string; key: string }[]): string[] {
+  const isSeen = new Set(family.filter(({ run }) => run.requires_manual_review).map(({ id }) => id));
+  return failed.filter(({ owner }) => !isSeen.has(owner)).map(({ key }) => `the undo of ${key} failed unseen`);
 }
 
 /** When nothing is to be done, no node holds anything. */

@@ -5,7 +5,8 @@ import { relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { Base } from "./base.js";
-import { type Told, tell } from "./story.js";
+import { commandOf, shrink } from "./shrink.js";
+import { ALL_FAULTS, type StoryOptions, type Told, tell } from "./story.js";
 
 const HELP = `Simulates whole clusters from seeds.
 
@@ -15,6 +16,8 @@ npm run simulate -- [options]
   --seed <number>       the first seed (1)
   --seeds <number>      how many at most (unlimited)
   --storm <seconds>     simulated time under clients and faults, of each story (120)
+  --without <names>     faults that are left out, with commas between them
+  --shrink              of a story that breaks a law, finds the smallest that does
   --story               prints each story
   --keep-on             goes on after a story that breaks a law
   --unmet               names the functions that no story has met`;
@@ -27,12 +30,13 @@ async function main(): Promise<void> {
   const flag = { type: "boolean" } as const;
   const { values } = parseArgs({
     options: {
-      ...{ hours: text, seed: text, seeds: text, storm: text },
-      ...{ story: flag, "keep-on": flag, unmet: flag, help: flag },
+      ...{ hours: text, seed: text, seeds: text, storm: text, without: text },
+      ...{ shrink: flag, story: flag, "keep-on": flag, unmet: flag, help: flag },
     },
   });
   if (values.help) return console.log(HELP);
-  const { hours = "0.1", seed: first = "1", seeds = "Infinity", storm = "120" } = values;
+  const { hours = "0.1", seed: first = "1", seeds = "Infinity", storm = "120", without = "" } = values;
+  const options = { stormMs: Number(storm) * 1_000, without: faultsIn(without) };
   const until = performance.now() + Number(hours) * 3_600_000;
   const coverage = await startCoverage();
   const began = process.cpuUsage();
@@ -43,7 +47,7 @@ async function main(): Promise<void> {
       await base.close();
       base = await Base.open();
     }
-    const one = await tell(base, Number(first) + nth, { stormMs: Number(storm) * 1_000 });
+    const one = await tell(base, Number(first) + nth, options);
     told.push({ ...one, story: [] });
     const isBroken = one.violations.length > 0;
     if (isBroken || values.story) console.log([...one.story, ...one.violations].join("\n"));
@@ -51,6 +55,7 @@ async function main(): Promise<void> {
       `\rseed ${one.seed}: ${told.filter(({ violations }) => violations.length > 0).length} broken `,
     );
     if (isBroken) process.exitCode = 1;
+    if (isBroken && values.shrink) console.log(await smallestOf(base, one, options));
     if (isBroken && !values["keep-on"]) break;
   }
   await base.close();
@@ -58,6 +63,19 @@ async function main(): Promise<void> {
   const unmet = await coverage();
   console.log(`functions of src that no story has met: ${unmet.length}`);
   if (values.unmet) console.log(unmet.join("\n"));
+}
+
+function faultsIn(names: string): ReadonlySet<string> {
+  const faults = new Set(names.split(",").filter(Boolean));
+  for (const name of faults)
+    if (!ALL_FAULTS.includes(name)) throw new Error(`${name} is no fault: there are ${ALL_FAULTS.join(", ")}`);
+  return faults;
+}
+
+async function smallestOf(base: Base, told: Told, options: StoryOptions): Promise<string> {
+  const smallest = await shrink(base, told, options);
+  const { story, violations } = smallest.told;
+  return ["", "the smallest:", ...story, ...violations, commandOf(smallest)].join("\n");
 }
 
 function summarize(told: readonly Told[], { user, system }: NodeJS.CpuUsage): void {

@@ -2,7 +2,8 @@
 import postgres, { type Sql } from "postgres";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { randomOf } from "../machines/scheduler.js";
-import { type SessionFate, SimulatedPostgres, type Snapshot, type StoreTime } from "./postgres.js";
+import { type SessionFate, SimulatedPostgres, type StoreTime } from "./postgres.js";
+import type { Snapshot } from "./snapshot.js";
 
 /** Simulated time passes from one callback to the next, whenever the driver has nothing more to do. */
 class Clock implements StoreTime {

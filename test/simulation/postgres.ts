@@ -7,6 +7,7 @@
 // Date.now, and its random numbers come from the simulation.
 import { Duplex } from "node:stream";
 import { MemoryFS, PGlite } from "pglite";
+import { imageOf, returnTo, type Snapshot, type Wasm } from "./snapshot.js";
 
 export interface StoreTime {
   /** Calls back after simulated milliseconds. */
@@ -21,53 +22,14 @@ export interface SessionFate {
   readonly answerMs: number;
   /** The session ends instead of executing the group, or after that and without the answer. */
   readonly cut?: "before" | "after";
+  readonly refused?: Refusal;
 }
 
-/** The whole state of the database and its process. It fits only the SimulatedPostgres that it was taken from. */
-export interface Snapshot {
-  /** The parts of the memory that are not zero, by their place. */
-  readonly memory: ReadonlyMap<number, Uint8Array>;
-  readonly nodes: ReadonlyMap<FsNode, NodeImage>;
-  readonly streams: readonly (StreamImage | null | undefined)[];
-  readonly names: readonly (FsNode | undefined)[];
-  readonly nextInode: number;
-}
-
-/** A file, folder or device of Emscripten's file system in memory. */
-interface FsNode {
-  readonly mode: number;
-  contents?: Uint8Array | Record<string, FsNode>;
-  usedBytes?: number;
-  name_next?: FsNode;
-}
-
-interface NodeImage {
-  readonly fields: object;
-  readonly children?: Readonly<Record<string, FsNode>>;
-  readonly bytes?: Uint8Array;
-}
-
-interface StreamImage {
-  readonly stream: { readonly node?: FsNode; readonly shared: object };
-  readonly fields: object;
-  readonly shared: object;
-}
-
-/** What this file uses of PGlite's Emscripten module. The package has types for a part of it only. */
-interface Wasm {
-  readonly HEAPU8: Uint8Array;
-  preRun: ((wasm: Wasm) => void)[];
-  readonly FS: {
-    readonly root: FsNode;
-    /** A hash table: each entry is the first of a list that goes on with `name_next`. */
-    readonly nameTable: (FsNode | undefined)[];
-    readonly streams: (StreamImage["stream"] | null | undefined)[];
-    nextInode: number;
-    isDir(mode: number): boolean;
-    isFile(mode: number): boolean;
-    unlink(path: string): void;
-    createDevice(folder: string, name: string, input: () => number): void;
-  };
+/** What a server does not do for now: it takes no writes, or no new sessions. */
+export interface Refusal {
+  readonly what: "writes" | "sessions";
+  readonly sqlState: string;
+  readonly message: string;
 }
 
 const IDLE_IN_TRANSACTION_MS = 10_000;
@@ -108,6 +70,11 @@ interface Listen {
   readonly channel: string;
 }
 
+interface Statement {
+  readonly listens: readonly Listen[];
+  readonly writes: boolean;
+}
+
 interface Session {
   readonly owner: string;
   readonly pid: number;
@@ -120,8 +87,8 @@ interface Session {
   inbox: Group[];
   /** On their way to the node, in order. */
   outbox: Letter[];
-  /** Prepared statements by name, with what each listens to. */
-  readonly statements: Map<string, readonly Listen[]>;
+  /** Prepared, by name. */
+  readonly statements: Map<string, Statement>;
   readonly listensTo: Set<string>;
   /** They count when their transaction commits. */
   listening: Listen[];
@@ -147,6 +114,7 @@ interface Letter {
   hasArrived: boolean;
 }
 
+const WRITES = /\b(?:insert|update|delete|merge|create|alter|drop|truncate)\b/i;
 const LISTENS = /(?:^|;)\s*(un)?listen\s+("(?:[^"]|"")+"|\*|[\w$]+)/gi;
 
 export class SimulatedPostgres {
@@ -369,13 +337,20 @@ export class SimulatedPostgres {
   private process({ session, kind, messages, fate }: Group): void {
     if (fate.cut === "before") return this.end(session, fate.answerMs, connectionReset());
     if (kind === "end") return this.end(session, fate.answerMs);
-    const output = kind === "greeting" ? undefined : this.execute(session, messages);
+    if (kind === "greeting" && fate.refused?.what === "sessions") return this.turnAway(session, fate);
+    const output = kind === "greeting" ? undefined : this.execute(session, refusedOf(session, messages, fate.refused));
     if (fate.cut === "after") this.end(session, fate.answerMs, connectionReset());
     else this.send(session, { bytes: output?.answer ?? Buffer.concat(messages) }, fate.answerMs);
     for (const notification of output?.notifications ?? []) {
       notification.writeInt32BE(session.pid, 5);
       this.notify(textAt(notification, 9), notification);
     }
+  }
+
+  private turnAway(session: Session, { answerMs, refused }: SessionFate): void {
+    const { sqlState = "", message: why = "" } = refused ?? {};
+    this.send(session, { bytes: fatal(sqlState, why) }, answerMs);
+    this.end(session, answerMs);
   }
 
   private execute(session: Session, messages: readonly Buffer[]): Output {
@@ -395,7 +370,7 @@ export class SimulatedPostgres {
     this.time.later(IDLE_IN_TRANSACTION_MS, () => {
       if (this.holder !== session || session.quiet !== quiet) return;
       const { answerMs } = this.fate(session.owner);
-      this.send(session, { bytes: IDLE_TIMEOUT }, answerMs);
+      this.send(session, { bytes: fatal("25P03", "idle-in-transaction timeout") }, answerMs);
       this.end(session, answerMs);
       this.serve();
     });
@@ -589,11 +564,28 @@ function note(session: Session, sent: Buffer): void {
   const { statements, listening } = session;
   const type = typeOf(sent);
   const [first, second] = [textAt(sent, 5), () => textAt(sent, sent.indexOf(0, 5) + 1)];
-  if (type === "P") statements.set(first, listensIn(second()));
+  if (type === "P") statements.set(first, { listens: listensIn(second()), writes: WRITES.test(second()) });
   // The name of the statement follows the name of the portal.
-  if (type === "B") listening.push(...(statements.get(second()) ?? []));
+  if (type === "B") listening.push(...(statements.get(second())?.listens ?? []));
   if (type === "C" && first.startsWith("S")) statements.delete(first.slice(1));
   if (type === "Q") listening.push(...listensIn(first));
+}
+
+/** Instead of its writes a refused group has a statement that fails as they would; what it prepares is prepared. */
+function refusedOf({ statements }: Session, messages: readonly Buffer[], refused?: Refusal): readonly Buffer[] {
+  if (refused?.what !== "writes") return messages;
+  const prepared = new Map(statements);
+  const isWrite = (sent: Buffer) => {
+    const [first, second] = [textAt(sent, 5), () => textAt(sent, sent.indexOf(0, 5) + 1)];
+    if (typeOf(sent) === "P") prepared.set(first, { listens: [], writes: WRITES.test(second()) });
+    return typeOf(sent) === "B" ? prepared.get(second())?.writes === true : typeOf(sent) === "Q" && WRITES.test(first);
+  };
+  if (!messages.some(isWrite)) return messages;
+  const { sqlState, message: why } = refused;
+  const raise = `do $$ begin raise exception using errcode = '${sqlState}', message = '${why}'; end $$`;
+  const isPrepared = (sent: Buffer) =>
+    "PC".includes(typeOf(sent)) || (typeOf(sent) === "D" && textAt(sent, 5).startsWith("S"));
+  return [...messages.filter(isPrepared), message("Q", text(raise))];
 }
 
 function listensIn(statement: string): readonly Listen[] {
@@ -616,6 +608,9 @@ function message(type: string, ...parts: readonly Buffer[]): Buffer {
   return Buffer.concat([Buffer.from(type), int32(body.length + 4), body]);
 }
 
+const fatal = (sqlState: string, why: string) =>
+  message("E", ...["SFATAL", "VFATAL", `C${sqlState}`, `M${why}`, ""].map(text));
+
 function int32(value: number): Buffer {
   const bytes = Buffer.alloc(4);
   bytes.writeInt32BE(value);
@@ -628,73 +623,3 @@ const textAt = (sent: Buffer, at: number) => sent.toString("utf8", at, sent.inde
 
 const SYNC = message("S");
 const ROLLBACK = message("Q", text("rollback"));
-const IDLE_TIMEOUT = message("E", ...["SFATAL", "VFATAL", "C25P03", "Midle-in-transaction timeout", ""].map(text));
-
-const PAGE = 65_536;
-const EMPTY_PAGE = Buffer.alloc(PAGE);
-
-/** All that the process of Postgres is between two calls: its memory, its files, and those that it has open. Its stack is empty then. */
-function imageOf({ HEAPU8, FS }: Wasm, before: Snapshot | undefined): Snapshot {
-  const memory = new Map<number, Uint8Array>();
-  for (let at = 0; at < HEAPU8.length; at += PAGE) {
-    const page = HEAPU8.subarray(at, at + PAGE);
-    if (EMPTY_PAGE.compare(page) !== 0) memory.set(at, kept(page, before?.memory.get(at)));
-  }
-  const nodes = new Map<FsNode, NodeImage>();
-  const visit = (node: FsNode) => {
-    if (nodes.has(node)) return;
-    const children = FS.isDir(node.mode) ? { ...(node.contents as Record<string, FsNode>) } : undefined;
-    const bytes = FS.isFile(node.mode) ? kept(bytesOf(node), before?.nodes.get(node)?.bytes) : undefined;
-    nodes.set(node, { fields: { ...node }, ...(children && { children }), ...(bytes && { bytes }) });
-    for (const child of Object.values(children ?? {})) visit(child);
-  };
-  visit(FS.root);
-  for (const first of FS.nameTable) for (let node = first; node; node = node.name_next) visit(node);
-  const streams = FS.streams.map((stream) => {
-    if (!stream) return stream;
-    // It may be of a file that is deleted already.
-    if (stream.node) visit(stream.node);
-    return { stream, fields: { ...stream }, shared: { ...stream.shared } };
-  });
-  return { memory, nodes, streams, names: [...FS.nameTable], nextInode: FS.nextInode };
-}
-
-/** Of some files it is an Int8Array. */
-const bytesOf = ({ contents, usedBytes }: FsNode) =>
-  new Uint8Array((contents as Uint8Array).buffer, (contents as Uint8Array).byteOffset, usedBytes);
-
-/** Most is as it was before: to compare costs less than to copy. */
-const kept = (now: Uint8Array, before?: Uint8Array) =>
-  before && Buffer.compare(now, before) === 0 ? before : now.slice();
-
-/** All in place: Postgres has its addresses in the memory, and Emscripten its own references to nodes and streams. */
-function returnTo({ HEAPU8, FS }: Wasm, snapshot: Snapshot): void {
-  let end = 0;
-  for (const [at, page] of snapshot.memory) {
-    HEAPU8.fill(0, end, at);
-    HEAPU8.set(page, at);
-    end = at + page.length;
-  }
-  HEAPU8.fill(0, end);
-  for (const [node, { fields, children, bytes }] of snapshot.nodes) {
-    const now = node.contents;
-    Object.assign(node, fields);
-    if (children) node.contents = { ...children };
-    if (bytes) node.contents = filled(now as Uint8Array, bytes);
-  }
-  FS.streams.length = 0;
-  for (const image of snapshot.streams) {
-    if (image) Object.assign(image.stream, image.fields);
-    if (image) Object.assign(image.stream.shared, image.shared);
-    FS.streams.push(image?.stream);
-  }
-  FS.nameTable.splice(0, FS.nameTable.length, ...snapshot.names);
-  FS.nextInode = snapshot.nextInode;
-}
-
-/** The bytes in the room that a file has now, if it is enough. What follows them is zero: Postgres may leave a gap as it writes. */
-function filled(room: Uint8Array, bytes: Uint8Array): Uint8Array {
-  if (room.length < bytes.length) return bytes.slice();
-  room.set(bytes);
-  return room.fill(0, bytes.length);
-}

@@ -2,7 +2,7 @@
 // drawn follows from the seed; each part has chances of its own, so that one more part changes nothing of the others.
 import { isDeepStrictEqual } from "node:util";
 import type { Sql } from "postgres";
-import type { RunCommand, RunId } from "../../machines/index.js";
+import { isRefusal, type RunCommand, type RunId } from "../../machines/index.js";
 import { EVERYTHING } from "../../src/access/index.js";
 import type { Core } from "../../src/cluster/core.js";
 import { SagaError } from "../../src/errors.js";
@@ -28,7 +28,15 @@ export interface Part {
 
 export class Scene {
   readonly counts: Record<string, number> = {};
-  readonly acknowledged: Acknowledged = { runs: new Set(), abandoned: new Set(), broken: [] };
+  readonly acknowledged: Acknowledged = {
+    runs: new Set(),
+    abandoned: new Set(),
+    rewound: new Set(),
+    handled: new Set(),
+    broken: [],
+  };
+  /** How often the store has forgotten its last commits. */
+  losses = 0;
   /** Workflows that clients start. */
   readonly workflows: string[] = [];
   readonly operator: Life = { name: "operator", isAlive: true, isFrozen: false, missed: [], skewMs: 0 };
@@ -64,21 +72,44 @@ export class Scene {
     return `01900000-0000-7000-8000-${nth}`;
   }
 
-  /** One command, one outcome: a repeat on any node gets the first answer. */
+  /** One command, one outcome: a repeat on any node gets the first answer. A run that the store has forgotten gets none. */
   async insist(runId: RunId, command: RunCommand, id = this.newId()): Promise<void> {
-    await this.twice(`${command.type} to ${runId} (${id})`, 0.3, (core) =>
-      core.router.command(runId, command, { id, keep: true, reach: EVERYTHING }),
-    );
+    try {
+      const what = `${command.type} to ${runId} (${id})`;
+      // A refusal is not kept: the same command may be accepted later.
+      await this.twice(what, 0.3, async (core) => {
+        const answer = await core.router.command(runId, command, { id, keep: true, reach: EVERYTHING });
+        return isRefusal(answer) ? undefined : answer;
+      });
+    } catch (error) {
+      const isGone = error instanceof SagaError && error.status === 404 && !this.acknowledged.runs.has(runId);
+      if (!isGone) throw error;
+      this.tell(`${runId} was forgotten`);
+    }
   }
 
-  /** Insists on an answer and sometimes once more: the answer has to be the same. */
+  /** Insists on an answer and sometimes once more: one that is kept has to be the same, unless the store has forgotten it. Undefined: it is not kept. */
   async twice<Value>(what: string, howOften: number, act: (core: Core) => Promise<Value>): Promise<Value> {
+    const { losses } = this;
     const answer = await this.insistOn(what, act);
     if (this.chance() > howOften) return answer;
     const again = await this.insistOn(what, act);
-    if (!isDeepStrictEqual(again, answer))
+    const isKept = losses === this.losses && answer !== undefined;
+    if (isKept && !isDeepStrictEqual(again, answer))
       this.acknowledged.broken.push(`${what} was ${JSON.stringify(answer)}, and is ${JSON.stringify(again)}`);
     return answer;
+  }
+
+  /** What the operator reads of the store, as soon as it answers. */
+  async read<Value>(act: (sql: Sql) => Promise<Value>): Promise<Value> {
+    while (true) {
+      try {
+        return await this.asOperator(() => act(this.sql));
+      } catch (error) {
+        if (!isStoreAway(error)) throw error;
+        await this.cluster.sleep(500);
+      }
+    }
   }
 
   /** Asks until a node answers. A node that cannot say yet answers 503. */

@@ -1,12 +1,15 @@
 // One story: a cluster under clients and faults for a while, then calm, until everything has ended; and what is true of it then. All of it follows from
 // the seed.
 import { inspect } from "node:util";
+import { Auditor } from "./auditor.js";
 import type { Base } from "./base.js";
 import { Clients } from "./clients.js";
 import { Cluster, unended } from "./cluster.js";
-import { violationsOf } from "./laws.js";
+import { owed, violationsOf } from "./laws.js";
+import { Operators } from "./operators.js";
 import { type Part, Scene } from "./scene.js";
-import { Trouble } from "./trouble.js";
+import { STORE_FAULTS, StoreTrouble } from "./store-trouble.js";
+import { FAULTS, Trouble } from "./trouble.js";
 import { chanceOf } from "./world.js";
 
 export interface StoryOptions {
@@ -25,6 +28,9 @@ export interface Told {
   readonly violations: readonly string[];
   readonly story: readonly string[];
 }
+
+/** The names of all faults. */
+export const ALL_FAULTS: readonly string[] = [...FAULTS, ...STORE_FAULTS];
 
 const SETUP_MS = 600_000;
 /** After the storm: what ends by itself has ended, and the rest is cancelled. */
@@ -45,7 +51,13 @@ export async function tell(base: Base, seed: number, { stormMs, without = new Se
     cluster.world.fail(new Error(`nothing has caught ${error.message} (${error.query})`, { cause: error }));
   process.on("unhandledRejection", thrown);
   const scene = new Scene(cluster);
-  const story = new Story(scene, [new Clients(scene), new Trouble(scene, without)]);
+  const story = new Story(scene, [
+    new Clients(scene),
+    new Operators(scene),
+    new Auditor(scene),
+    new Trouble(scene, without),
+    new StoreTrouble(scene, without),
+  ]);
   let violations: readonly string[];
   try {
     await story.prepare();
@@ -84,7 +96,8 @@ class Story {
   async storm(ms: number): Promise<void> {
     const { world } = this.scene.cluster;
     const end = world.now + ms;
-    for (const part of this.parts) part.storm?.(end).catch((error: unknown) => world.fail(error));
+    for (const part of this.parts)
+      this.scene.asOperator(() => part.storm?.(end))?.catch((error: unknown) => world.fail(error));
     await this.scene.cluster.pass(ms);
   }
 
@@ -107,7 +120,7 @@ class Story {
     cluster.tell("all has ended");
     // What a node was not told is over is forgotten some time after its deadline.
     const quiet = world.now + QUIET_MS;
-    while (world.now < quiet && !cluster.isIdle) await cluster.pass(STEP_MS);
+    while (world.now < quiet && !(cluster.isIdle && (await this.isSettled()))) await cluster.pass(STEP_MS);
     await cluster.pass(STEP_MS);
   }
 
@@ -116,6 +129,10 @@ class Story {
     const found = [...(await this.during(() => violationsOf(sql, cluster, acknowledged), SETUP_MS))];
     for (const part of this.parts) found.push(...(await this.during(async () => part.violations?.() ?? [], SETUP_MS)));
     return found;
+  }
+
+  private async isSettled(): Promise<boolean> {
+    return (await this.during(() => owed(this.scene.sql), SETUP_MS)).length === 0;
   }
 
   private open(): ReturnType<typeof unended> {

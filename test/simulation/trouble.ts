@@ -1,7 +1,7 @@
-// What goes wrong in a story with nodes, their sessions, the bus and workers: how much of each is drawn once, and half of it is none at all. A fault that
-// is always rare never meets another.
+// What goes wrong in a story with nodes, their sessions, the bus and workers.
 import { NO_BUS_FAULTS } from "./bus.js";
 import type { Home } from "./cluster.js";
+import { asText, drawn, turnOf } from "./faults.js";
 import type { Part, Scene } from "./scene.js";
 import { NO_WORKER_FAULTS } from "./workers.js";
 import type { Chance, Life } from "./world.js";
@@ -11,12 +11,12 @@ const MOST = {
   ...{ crash: 0.2, freeze: 0.15, stop: 0.05, cut: 0.1, skewed: 1 },
   ...{ cutBefore: 0.01, cutAfter: 0.01, slow: 0.3 },
   ...{ lost: 0.5, repeated: 0.3, late: 0.2, forged: 0.1 },
-  ...{ refused: 0.2, declined: 0.1, unknown: 0.1, silent: 0.05, nonsense: 0.05 },
+  ...{ refused: 0.2, declined: 0.1, unknown: 0.1, silent: 0.05, nonsense: 0.05, undoDeclined: 0.2 },
   ...{ twice: 0.3, elsewhere: 0.3, lateWork: 0.2, broken: 0.1 },
 };
 
-export type FaultName = keyof typeof MOST;
-export const FAULTS = Object.keys(MOST) as FaultName[];
+type FaultName = keyof typeof MOST;
+export const FAULTS = Object.keys(MOST);
 
 /** Around the middle of the day, by up to half a day. */
 const MOST_SKEW_MS = 100_000_000;
@@ -29,21 +29,14 @@ export class Trouble implements Part {
     private readonly scene: Scene,
     without: ReadonlySet<string>,
   ) {
-    const chance = scene.chanceOf("trouble");
-    const drawn = FAULTS.map((name) => {
-      const [isThere, much] = [chance() < 0.5, chance()];
-      return [name, isThere && !without.has(name) ? much * MOST[name] : 0];
-    });
-    this.chance = chance;
-    this.faults = Object.fromEntries(drawn);
+    this.chance = scene.chanceOf("trouble");
+    this.faults = drawn(this.chance, MOST, without);
   }
 
   async storm(end: number): Promise<void> {
     const { scene, chance, faults } = this;
     const { cluster } = scene;
-    scene.tell(
-      `faults: ${FAULTS.flatMap((name) => (faults[name] ? `${name} ${faults[name].toFixed(3)}` : [])).join(", ")}`,
-    );
+    scene.tell(`faults: ${asText(faults)}`);
     this.disturb();
     while (cluster.world.now < end) {
       await cluster.sleep(chance() * 2_000);
@@ -74,27 +67,23 @@ export class Trouble implements Part {
     cluster.fate((owner) => {
       if (!isSlow.has(owner)) isSlow.set(owner, chance() < faults.slow);
       const latencyMs = chance() * (isSlow.get(owner) ? 200 : 2);
-      const drawn = owner === operator.name ? 1 : chance();
-      if (drawn < faults.cutBefore) return { latencyMs, answerMs: 0, cut: "before" };
-      if (drawn < faults.cutBefore + faults.cutAfter) return { latencyMs, answerMs: 0, cut: "after" };
-      return { latencyMs, answerMs: chance() };
+      if (owner === operator.name) return { latencyMs, answerMs: 0 };
+      const cut = turnOf(chance(), faults, ["cutBefore", "cutAfter"]);
+      if (cut) return { latencyMs, answerMs: 0, cut: cut === "cutBefore" ? "before" : "after" };
+      return { latencyMs, answerMs: chance(), ...(cluster.refusal && { refused: cluster.refusal }) };
     });
   }
 
   private hurt(home: Home, life: Life): void {
     const { scene, chance, faults } = this;
     if (chance() < faults.skewed) life.skewMs = (chance() - 0.5) * MOST_SKEW_MS;
-    let drawn = chance();
-    const isTurnOf = (name: FaultName) => {
-      const isDrawn = drawn >= 0 && drawn < faults[name];
-      drawn -= faults[name];
-      if (isDrawn) scene.count(name);
-      return isDrawn;
-    };
-    if (isTurnOf("crash")) this.crash(home);
-    else if (isTurnOf("freeze")) this.freeze(life, chance() * chance() * 60_000);
-    else if (isTurnOf("stop")) void this.replace(home);
-    else if (isTurnOf("cut")) scene.cluster.cut(life);
+    const what = turnOf(chance(), faults, ["crash", "freeze", "stop", "cut"]);
+    if (what === undefined) return;
+    scene.count(what);
+    if (what === "crash") this.crash(home);
+    else if (what === "freeze") this.freeze(life, chance() * chance() * 60_000);
+    else if (what === "stop") void this.replace(home);
+    else scene.cluster.cut(life);
   }
 
   private crash(home: Home): void {

@@ -6,6 +6,7 @@ import type { WorkerCall } from "../../src/dispatch/grpc/stream.js";
 import type { NodeDispatcher } from "../../src/dispatch/node-dispatcher.js";
 import type { CoordinatorMessage, ExecuteStep, WorkerMessage } from "../../src/sdk/protocol/index.js";
 import type { Deed } from "../run/family-laws.js";
+import { turnOf } from "./faults.js";
 import type { Chance, Life, World } from "./world.js";
 
 /** A node's end of a stream, as gRPC gives it to the service. */
@@ -83,6 +84,7 @@ export interface WorkerFaults {
   readonly unknown: number;
   readonly silent: number;
   readonly nonsense: number;
+  readonly undoDeclined: number;
   readonly twice: number;
   readonly elsewhere: number;
   readonly late: number;
@@ -90,7 +92,18 @@ export interface WorkerFaults {
 }
 
 export const NO_WORKER_FAULTS: WorkerFaults = {
-  ...{ refused: 0, declined: 0, unknown: 0, silent: 0, nonsense: 0, twice: 0, elsewhere: 0, late: 0, broken: 0 },
+  ...{
+    refused: 0,
+    declined: 0,
+    unknown: 0,
+    silent: 0,
+    nonsense: 0,
+    undoDeclined: 0,
+    twice: 0,
+    elsewhere: 0,
+    late: 0,
+    broken: 0,
+  },
 };
 
 export interface NodeAt {
@@ -235,7 +248,7 @@ export class SimulatedWorker {
   /** The credit of a stream: never more steps than this unanswered. What has passed its deadline is none. */
   private countCredit({ unanswered }: Stream, { dispatch_id: id, deadline_at }: ExecuteStep): void {
     const { world, maxInFlight, ledger, name } = this.options;
-    for (const [other, deadline] of unanswered) if (deadline <= world.time) unanswered.delete(other);
+    for (const [other, deadline] of unanswered) if (deadline <= world.storeTime) unanswered.delete(other);
     if (!unanswered.has(id) && unanswered.size >= maxInFlight)
       ledger.broken.push(`${name} got step ${unanswered.size + 1} on a stream with credit for ${maxInFlight}`);
     unanswered.set(id, Date.parse(deadline_at));
@@ -257,14 +270,10 @@ export class SimulatedWorker {
   }
 
   private fateOf({ phase }: ExecuteStep): Fate {
-    // An undo that fails for good leaves its run to people, who are in no story yet.
-    if (phase === "COMPENSATION") return "done";
-    let drawn = this.options.chance();
-    for (const fate of ["refused", "declined", "unknown", "silent", "nonsense"] as const) {
-      if (drawn < this.faults[fate]) return fate;
-      drawn -= this.faults[fate];
-    }
-    return "done";
+    const { faults } = this;
+    const drawn = this.options.chance();
+    if (phase === "COMPENSATION") return drawn < faults.undoDeclined ? "declined" : "done";
+    return turnOf(drawn, faults, ["refused", "declined", "unknown", "silent", "nonsense"]) ?? "done";
   }
 
   private answer(held: Held, step: ExecuteStep, fate: Fate): void {

@@ -58,6 +58,8 @@ export class World {
   now = 0;
   /** What has happened so far. */
   happened = 0;
+  /** Milliseconds by which the clock of the store's host differs from the true time. */
+  storeSkewMs = 0;
   private readonly places = new AsyncLocalStorage<Life>();
   private readonly queue = new Heap();
   private made = 0;
@@ -78,6 +80,11 @@ export class World {
   /** True time, epoch milliseconds. */
   get time(): number {
     return BEGIN + this.now;
+  }
+
+  /** What the store says the time is, epoch milliseconds. */
+  get storeTime(): number {
+    return this.time + this.storeSkewMs;
   }
 
   /** Does something as a part of a node's life: all that follows from it is, too. */
@@ -152,7 +159,8 @@ export class World {
       new Timer(this, callback, Math.max(1, ms || 1), again) as unknown as NodeJS.Timeout;
     return {
       monotonic: () => this.now,
-      wallTime: () => Math.floor(this.time + (life()?.skewMs ?? 0)),
+      // What belongs to no life is the store's.
+      wallTime: () => Math.floor(this.time + (life()?.skewMs ?? this.storeSkewMs)),
       setTimeout: (callback, ms) => start(callback, ms, false),
       setInterval: (callback, ms) => start(callback, ms, true),
       clearTimeout: cancel,
