@@ -33,6 +33,7 @@ export class Scene {
     abandoned: new Set(),
     rewound: new Set(),
     handled: new Set(),
+    isClockTrue: true,
     broken: [],
   };
   /** How often the store has forgotten its last commits. */
