@@ -6,6 +6,7 @@ import { checkHistory, type EventSeen } from "../harness/history.js";
 import { grouped, type Member, undoOf, undoViolations } from "../run/family-laws.js";
 import { SHAPES } from "../run/family-shapes.js";
 import { look } from "../run/seen.js";
+import { CARRIED } from "./carried.js";
 import type { Cluster } from "./cluster.js";
 
 /** What clients were told. */
@@ -114,7 +115,9 @@ async function undone(
   abandoned: ReadonlySet<string>,
 ): Promise<string[]> {
   const workflows = await sql<{ id: string; workflow_id: string }[]>`select id, workflow_id from runs`;
-  const isRandom = new Set(workflows.filter(({ workflow_id: id }) => !(id in SHAPES)).map(({ id }) => id));
+  const isRandom = new Set(
+    workflows.filter(({ workflow_id: id }) => !(id in SHAPES || id in CARRIED)).map(({ id }) => id),
+  );
   const list = await undoOf(sql);
   const done = grouped(ledger.deeds, ({ runId }) => runId);
   const found: string[] = [];

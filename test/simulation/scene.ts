@@ -22,6 +22,8 @@ export interface Part {
   calm?(): void;
   /** Calm lasts at least until all that a part began has been answered. */
   readonly isUnderWay?: boolean;
+  /** When all runs have ended: whether what they owe to the outside has been delivered. */
+  hasSettled?(): Promise<boolean>;
   /** When everything has ended: what is not as it must be. */
   violations?(): Promise<readonly string[]>;
 }

@@ -2,9 +2,11 @@
 // the seed.
 import { inspect } from "node:util";
 import type { Base } from "./base.js";
+import { Carriers } from "./carriers.js";
 import { Clients } from "./clients.js";
 import { Cluster, unended } from "./cluster.js";
 import { violationsOf } from "./laws.js";
+import { PushTrouble } from "./push-trouble.js";
 import { type Part, Scene } from "./scene.js";
 import { Trouble } from "./trouble.js";
 import { chanceOf } from "./world.js";
@@ -45,7 +47,9 @@ export async function tell(base: Base, seed: number, { stormMs, without = new Se
     cluster.world.fail(new Error(`nothing has caught ${error.message} (${error.query})`, { cause: error }));
   process.on("unhandledRejection", thrown);
   const scene = new Scene(cluster);
-  const story = new Story(scene, [new Clients(scene), new Trouble(scene, without)]);
+  const carriers = new Carriers(scene);
+  const troubles = [new Trouble(scene, without), new PushTrouble(scene, carriers, without)];
+  const story = new Story(scene, [new Clients(scene), carriers, ...troubles]);
   let violations: readonly string[];
   try {
     await story.prepare();
@@ -61,7 +65,10 @@ export async function tell(base: Base, seed: number, { stormMs, without = new Se
   const { world } = cluster;
   return {
     ...{ seed, simulatedMs: world.now, happened: world.happened, violations, story: cluster.story },
-    counts: sums([scene.counts, cluster.bus.seen, ...cluster.workers.map(({ seen }) => seen)]),
+    counts: sums([
+      ...[scene.counts, cluster.bus.seen, cluster.hosts.seen, cluster.broker.seen],
+      ...[carriers.sites.seen, carriers.worker.seen, ...cluster.workers.map(({ seen }) => seen)],
+    ]),
   };
 }
 
@@ -107,7 +114,7 @@ class Story {
     cluster.tell("all has ended");
     // What a node was not told is over is forgotten some time after its deadline.
     const quiet = world.now + QUIET_MS;
-    while (world.now < quiet && !cluster.isIdle) await cluster.pass(STEP_MS);
+    while (world.now < quiet && !(cluster.isIdle && (await this.hasSettled()))) await cluster.pass(STEP_MS);
     await cluster.pass(STEP_MS);
   }
 
@@ -116,6 +123,12 @@ class Story {
     const found = [...(await this.during(() => violationsOf(sql, cluster, acknowledged), SETUP_MS))];
     for (const part of this.parts) found.push(...(await this.during(async () => part.violations?.() ?? [], SETUP_MS)));
     return found;
+  }
+
+  private async hasSettled(): Promise<boolean> {
+    for (const part of this.parts)
+      if (!(await this.during(async () => part.hasSettled?.() ?? true, SETUP_MS))) return false;
+    return true;
   }
 
   private open(): ReturnType<typeof unended> {

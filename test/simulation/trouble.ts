@@ -15,35 +15,47 @@ const MOST = {
   ...{ twice: 0.3, elsewhere: 0.3, lateWork: 0.2, broken: 0.1 },
 };
 
-export type FaultName = keyof typeof MOST;
-export const FAULTS = Object.keys(MOST) as FaultName[];
+type FaultName = keyof typeof MOST;
+
+export type Faults<Name extends string> = Readonly<Record<Name, number>>;
+
+/** How much of each there is in a story: half of them are not there at all. */
+export function drawFaults<Name extends string>(
+  chance: Chance,
+  most: Faults<Name>,
+  without: ReadonlySet<string>,
+): Faults<Name> {
+  const drawn = Object.entries<number>(most).map(([name, highest]) => {
+    const [isThere, much] = [chance() < 0.5, chance()];
+    return [name, isThere && !without.has(name) ? much * highest : 0];
+  });
+  return Object.fromEntries(drawn) as Faults<Name>;
+}
+
+export const asText = (faults: Readonly<Record<string, number>>): string =>
+  Object.entries(faults)
+    .flatMap(([name, much]) => (much > 0 ? `${name} ${much.toFixed(3)}` : []))
+    .join(", ");
 
 /** Around the middle of the day, by up to half a day. */
 const MOST_SKEW_MS = 100_000_000;
 
 export class Trouble implements Part {
   private readonly chance: Chance;
-  private readonly faults: Readonly<Record<FaultName, number>>;
+  private readonly faults: Faults<FaultName>;
 
   constructor(
     private readonly scene: Scene,
     without: ReadonlySet<string>,
   ) {
-    const chance = scene.chanceOf("trouble");
-    const drawn = FAULTS.map((name) => {
-      const [isThere, much] = [chance() < 0.5, chance()];
-      return [name, isThere && !without.has(name) ? much * MOST[name] : 0];
-    });
-    this.chance = chance;
-    this.faults = Object.fromEntries(drawn);
+    this.chance = scene.chanceOf("trouble");
+    this.faults = drawFaults(this.chance, MOST, without);
   }
 
   async storm(end: number): Promise<void> {
     const { scene, chance, faults } = this;
     const { cluster } = scene;
-    scene.tell(
-      `faults: ${FAULTS.flatMap((name) => (faults[name] ? `${name} ${faults[name].toFixed(3)}` : [])).join(", ")}`,
-    );
+    scene.tell(`faults: ${asText(faults)}`);
     this.disturb();
     while (cluster.world.now < end) {
       await cluster.sleep(chance() * 2_000);
