@@ -116,6 +116,7 @@ export class SimulatedBroker {
   /** Whether a queue has it. */
   take(message: BrokerMessage): boolean {
     const { exchange, routingKey } = message;
+    this.count(exchange === "" ? routingKey : exchange);
     if (exchange !== "") this.published.push(message);
     const names = exchange === "" ? [routingKey] : [...(this.exchanges.get(exchange) ?? [])];
     const queues = names.flatMap((name) => this.queues.get(name) ?? []);

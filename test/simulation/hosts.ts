@@ -88,7 +88,9 @@ export class SimulatedHosts {
         if (this.away.get(host) === "silent") return;
         if (isLost) return wire.reset("");
         const request = inbox.add(chunk);
-        if (request) this.sites.get(host)?.(request, wire);
+        if (!request) return;
+      this.count(host);
+      this.sites.get(host)?.(request, wire);
       },
     );
     const inbox = new Inbox();
