@@ -89,8 +89,8 @@ export class SimulatedHosts {
         if (isLost) return wire.reset("");
         const request = inbox.add(chunk);
         if (!request) return;
-      this.count(host);
-      this.sites.get(host)?.(request, wire);
+        this.count(host);
+        this.sites.get(host)?.(request, wire);
       },
     );
     const inbox = new Inbox();
