@@ -163,7 +163,9 @@ export class Core {
   }
 
   private composeDispatcher(): NodeDispatcher {
-    const { nodeId, config, sql, log, clock, scheduler, metrics, egress, alone, callbacks } = this.foundations;
+    const { nodeId, config, sql, log, clock, scheduler, metrics, egress, alone, callbacks, surroundings } =
+      this.foundations;
+    const connect = surroundings?.connectBroker;
     const { bus, placement, membership } = this;
     return createDispatcher({
       ...(callbacks && { access: { callbackToken: callbackTokenBy(callbacks) } }),
@@ -171,7 +173,7 @@ export class Core {
         publicUrl: () => this.publicUrl,
         removeRows: (dispatchIds) => removeEffects(sql, dispatchIds),
         http: { guard: egress.workers, signing: egress.secrets.signing },
-        ...(config.amqpUrl !== undefined && { rabbitmq: { url: config.amqpUrl } }),
+        ...(config.amqpUrl !== undefined && { rabbitmq: { url: config.amqpUrl, connect } }),
       },
       withRows: (dispatchIds) => owedEffects(sql, dispatchIds),
       delivered: (transport, outcome) => metrics.handOvers.inc({ transport, outcome }),
@@ -188,12 +190,13 @@ export class Core {
 
   /** The events over RabbitMQ. Without `AMQP_URL` there are none. */
   private composeBrokerEvents(): BrokerEvents | undefined {
-    const { config, sql, log, metrics, scheduler } = this.foundations;
+    const { config, sql, log, metrics, scheduler, surroundings } = this.foundations;
     const { placement, shedder } = this;
     const { amqpUrl: url, eventsExchange: exchange, limits } = config;
     if (url === undefined) return undefined;
     return new BrokerEvents({
       ...{ url, exchange, sql, log, metrics, scheduler, limits, namesTenant: isAccessOn(config) },
+      connect: surroundings?.connectBroker,
       intake: new EventIntake(sql, this.announcer),
       admits: () => shedder.shedding === undefined,
       shards: () => [...placement.mine],

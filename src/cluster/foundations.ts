@@ -11,13 +11,14 @@ import { StoreCatalog } from "../catalog/catalog.js";
 import { DatabaseClock } from "../clock.js";
 import { type Config, isAccessOn } from "../config/index.js";
 import { dispatchProtocol } from "../dispatch/relay/messages.js";
-import { Guard, listedOrAny, listedOrPublic, publicOrListed } from "../egress/guard.js";
+import { Guard, type GuardOptions, listedOrAny, listedOrPublic, publicOrListed } from "../egress/guard.js";
 import { readSecrets } from "../egress/secrets.js";
 import { createFeed, type Feed } from "../feed/index.js";
 import { uuidv7 } from "../ids.js";
 import type { Logger } from "../log.js";
 import { createMetrics, type Metrics } from "../metrics/index.js";
 import { runProtocol } from "../run/node-messages.js";
+import type { ConnectBroker } from "../sdk/broker/index.js";
 import { openDatabase } from "../store/engine/connection.js";
 import { knownServiceKey, serviceKey } from "../store/engine/service-keys.js";
 import { ReadPool } from "../store/lists/read-pool.js";
@@ -50,13 +51,16 @@ export interface CoreOptions {
   readonly hints?: boolean;
   /** Where this process says what it decides on. */
   readonly lastWords?: LastWords;
-  /** A simulation's, in place of Redis and of other processes. */
+  /** A simulation's, in place of Redis, of RabbitMQ, of the sockets of HTTP and of other processes. */
   readonly surroundings?: Surroundings;
 }
 
 export interface Surroundings {
   openBus<Ask, Tell>(options: BusOptions<Ask, Tell>): Bus;
   readonly trialProcess: TrialsOptions["process"];
+  /** The way to the hosts of HTTP workers, requests and webhooks. */
+  readonly dial: NonNullable<GuardOptions["dial"]>;
+  readonly connectBroker: ConnectBroker;
 }
 
 export interface Foundations {
@@ -110,7 +114,7 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
   const log = options.log.child({ nodeId });
   const tenants = readTenantSettings(config);
   const hasAccess = isAccessOn(config);
-  const egress = egressOf(config, hasAccess);
+  const egress = egressOf(config, hasAccess, surroundings?.dial);
   for (const warning of egress.secrets.warnings) log.warn(warning);
   const clock = new DatabaseClock();
   const metrics = createMetrics(log);
@@ -162,13 +166,13 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
   };
 }
 
-function egressOf(config: Config, hasAccess: boolean): Foundations["egress"] {
+function egressOf(config: Config, hasAccess: boolean, dial: GuardOptions["dial"]): Foundations["egress"] {
   const { egressAllow, workerAllow } = config;
   return {
-    guard: new Guard({ admits: publicOrListed(egressAllow), setting: "SAGA_EGRESS_ALLOW" }),
+    guard: new Guard({ admits: publicOrListed(egressAllow), setting: "SAGA_EGRESS_ALLOW", ...(dial && { dial }) }),
     workers: new Guard({
       admits: hasAccess ? listedOrPublic(workerAllow) : listedOrAny(workerAllow),
-      ...{ setting: "SAGA_WORKER_ALLOW", connectMs: WORKER_CONNECT_MS },
+      ...{ setting: "SAGA_WORKER_ALLOW", connectMs: WORKER_CONNECT_MS, ...(dial && { dial }) },
     }),
     secrets: readSecrets({ ...config, isAccessOn: hasAccess }),
   };

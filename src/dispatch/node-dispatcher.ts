@@ -57,7 +57,7 @@ export interface Callbacks {
   /** Removes the outbox rows of dispatches that workers have accepted. */
   readonly removeRows: (dispatchIds: readonly DispatchId[]) => Promise<void>;
   readonly http?: Pick<HttpOutletOptions, "guard" | "signing">;
-  readonly rabbitmq?: Pick<RabbitMqOutletOptions, "url">;
+  readonly rabbitmq?: Pick<RabbitMqOutletOptions, "url" | "connect">;
 }
 
 export interface NodeDispatcher extends Dispatcher {

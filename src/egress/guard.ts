@@ -23,6 +23,8 @@ export interface GuardOptions {
   readonly resolve?: (host: string) => Promise<readonly Resolved[]>;
   /** Time to connect, including TLS, in milliseconds. Default 10,000. */
   readonly connectMs?: number;
+  /** A simulation's, in place of name resolution and sockets. */
+  readonly dial?: buildConnector.connector;
 }
 
 /**
@@ -39,7 +41,7 @@ export class Guard {
   private readonly dial: buildConnector.connector;
 
   constructor(private readonly options: GuardOptions) {
-    this.dial = buildConnector({ timeout: options.connectMs ?? 10_000, lookup: this.lookup });
+    this.dial = options.dial ?? buildConnector({ timeout: options.connectMs ?? 10_000, lookup: this.lookup });
     this.connect = (to, callback) => {
       const host = bare(to.hostname);
       // undici connects to a literal address without a lookup.

@@ -8,7 +8,7 @@ import { uuidv7 } from "../ids.js";
 import type { Log } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
 import { backoff } from "../sdk/backoff.js";
-import { BrokerLink, isRefusedDemand } from "../sdk/broker/index.js";
+import { BrokerLink, type BrokerLinkOptions, isRefusedDemand } from "../sdk/broker/index.js";
 import { isStoreAway } from "../store/engine/failure.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import { withGrace } from "../work/loop.js";
@@ -17,7 +17,7 @@ import type { EventPublisher } from "./event-publisher.js";
 import { isOwn, type MessageLimits, REASON_HEADER, Refused, readMessage, TOPIC_HEADER } from "./message.js";
 import { ensureTopology, isComplete, type Topology } from "./topology.js";
 
-export interface EventConsumerOptions {
+export interface EventConsumerOptions extends Pick<BrokerLinkOptions, "connect"> {
   readonly log: Log;
   readonly metrics: Pick<Metrics, "eventsIn" | "eventLinksAway" | "eventTopologyMissing">;
   /** Holds a password. */
@@ -69,9 +69,9 @@ export class EventConsumer {
   private saidAt = Number.NEGATIVE_INFINITY;
 
   constructor(private readonly options: EventConsumerOptions) {
-    const { url, log, metrics } = options;
+    const { url, log, metrics, connect } = options;
     this.link = new BrokerLink({
-      ...{ url, log, name: "saga events in" },
+      ...{ url, log, connect, name: "saga events in" },
       opened: (connection) => this.consume(connection),
       lost: () => {
         metrics.eventLinksAway.set({ direction: "in" }, 1);

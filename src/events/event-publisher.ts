@@ -7,12 +7,19 @@ import { TENANT_HEADER } from "../../machines/index.js";
 import type { ShardId } from "../ids.js";
 import type { Log } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
-import { ensureTopicExchange, isRefusedDemand, type Message, type Published, Publisher } from "../sdk/broker/index.js";
+import {
+  ensureTopicExchange,
+  isRefusedDemand,
+  type Message,
+  type Published,
+  Publisher,
+  type PublisherOptions,
+} from "../sdk/broker/index.js";
 import { firstOutgoing, type OutgoingEvent, removeOutgoing } from "../store/engine/outgoing-events.js";
 import { WorkLoop } from "../work/loop.js";
 import { ensureQueues, type Topology } from "./topology.js";
 
-export interface EventPublisherOptions {
+export interface EventPublisherOptions extends Pick<PublisherOptions, "connect"> {
   readonly sql: Sql;
   readonly log: Log;
   readonly metrics: Pick<Metrics, "eventsOut" | "eventLinksAway">;
@@ -38,10 +45,10 @@ export class EventPublisher {
   private queuesRefused = false;
 
   constructor(private readonly options: EventPublisherOptions) {
-    const { url, log, metrics, intervalMs: pauseMs = INTERVAL_MS } = options;
+    const { url, log, metrics, connect, intervalMs: pauseMs = INTERVAL_MS } = options;
     this.loop = new WorkLoop({ what: "outgoing events", log, polls: { pauseMs, round: () => this.round() } });
     this.publisher = new Publisher({
-      ...{ url, log, name: "saga events out" },
+      ...{ url, log, connect, name: "saga events out" },
       declare: (connection) => this.declare(connection),
       opened: () => {
         metrics.eventLinksAway.set({ direction: "out" }, 0);

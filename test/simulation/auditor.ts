@@ -32,20 +32,22 @@ export class Auditor implements Part {
     while (true) {
       await scene.cluster.sleep(chance() * PAUSE_MS);
       const acknowledged = new Set(scene.acknowledged.runs);
-      const { losses } = scene;
+      const { losses } = scene.cluster;
       const broken = await scene.read((sql) =>
         // What the driver has in a transaction is all of it that is used here.
         sql.begin("isolation level repeatable read", (tx) => this.look(tx as unknown as Sql, acknowledged)),
       );
-      if (losses === scene.losses && broken.length > 0) throw new Error(`a law is broken: ${broken.join("\n")}`);
+      if (losses === scene.cluster.losses && broken.length > 0)
+        throw new Error(`a law is broken: ${broken.join("\n")}`);
     }
   }
 
   private async look(sql: Sql, acknowledged: ReadonlySet<string>): Promise<string[]> {
     const rows = await sql<Position[]>`
       select id, fence::text, last_seq::int as "lastSeq" from runs where last_seq > 0 order by id`;
-    const before = this.losses === this.scene.losses ? this.known : new Map<string, Position>();
-    this.losses = this.scene.losses;
+    const { losses } = this.scene.cluster;
+    const before = this.losses === losses ? this.known : new Map<string, Position>();
+    this.losses = losses;
     this.known = new Map(rows.map((row) => [row.id, row]));
     const changed = rows.filter(({ id, fence }) => before.get(id)?.fence !== fence);
     const from = Math.floor(this.chance() * Math.max(1, changed.length - HISTORIES));

@@ -4,6 +4,7 @@ import type { JsonObject, RunId } from "../../machines/index.js";
 import { families, layOut } from "../machines/families.js";
 import { MODES, SHAPES } from "../run/family-shapes.js";
 import { publish, registerActions } from "../run/rig.js";
+import { RANDOM } from "./laws.js";
 import type { Part, Scene } from "./scene.js";
 import type { Chance } from "./world.js";
 
@@ -32,8 +33,8 @@ export class Clients implements Part {
     if (!family) return;
     for (const [id, body] of Object.entries(family.subs)) await publish(database, id, layOut(body).map(endable));
     const head: JsonObject = family.timeoutMs === undefined ? {} : { timeout_ms: family.timeoutMs };
-    await publish(database, "random", layOut(family.root).map(endable), head);
-    workflows.push("random");
+    await publish(database, RANDOM, layOut(family.root).map(endable), head);
+    workflows.push(RANDOM);
   }
 
   async storm(end: number): Promise<void> {

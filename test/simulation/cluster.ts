@@ -7,13 +7,21 @@ import { type Core, createCore } from "../../src/cluster/core.js";
 import type { Surroundings } from "../../src/cluster/foundations.js";
 import { loadConfig } from "../../src/config/index.js";
 import { silentLog } from "../harness/database.js";
+import { SimulatedBroker } from "./broker.js";
+import { connectorOf } from "./broker-connection.js";
 import { SimulatedBus } from "./bus.js";
+import { SIGNING_SECRET, SimulatedHosts } from "./hosts.js";
 import type { Refusal, SimulatedPostgres } from "./postgres.js";
 import { Ledger, SimulatedWorker } from "./workers.js";
 import { type Busy, type Chance, chanceOf, type Life, World } from "./world.js";
 
 /** No node connects to it: the way to the store is the world's. */
 export const STORE_URL = "postgres://saga@store.invalid/saga";
+
+const ENVIRONMENT = {
+  ...{ DATABASE_URL: STORE_URL, LOG_LEVEL: "silent", SAGA_CONSOLE: "off" },
+  ...{ AMQP_URL: "amqp://broker.invalid", SAGA_SIGNING_SECRET: SIGNING_SECRET },
+};
 
 /** A machine on which a node lives, one life after the other. */
 export interface Home {
@@ -33,9 +41,13 @@ const CLIENT_MS = 10_000;
 export class Cluster {
   readonly world: World;
   readonly bus: SimulatedBus;
+  readonly hosts: SimulatedHosts;
+  readonly broker: SimulatedBroker;
   readonly homes: readonly Home[];
   readonly ledger = new Ledger();
   readonly workers: readonly SimulatedWorker[];
+  /** How often the store has forgotten its last commits. */
+  losses = 0;
   /** What the store does for no node now. */
   refusal: Refusal | undefined;
   /** What has happened, for people. */
@@ -50,6 +62,8 @@ export class Cluster {
     this.world = new World(seed, (life) => this.wire(life));
     this.chance = chanceOf(`${seed} cluster`);
     this.bus = new SimulatedBus(this.world, chanceOf(`${seed} bus`));
+    this.hosts = new SimulatedHosts(this.world, chanceOf(`${seed} hosts`));
+    this.broker = new SimulatedBroker(this.world, chanceOf(`${seed} broker`));
     this.homes = Array.from({ length: nodes }, (_, nth) => newHome(`n${nth + 1}`));
     this.workers = Array.from({ length: workers }, (_, nth) => {
       const name = `w${nth + 1}`;
@@ -111,10 +125,12 @@ export class Cluster {
     const life: Life = { name: `${home.name}/${++home.lives}`, isAlive: true, isFrozen: false, missed: [], skewMs: 0 };
     home.life = life;
     this.tell(`${life.name} starts`);
-    const { config } = loadConfig({ DATABASE_URL: STORE_URL, LOG_LEVEL: "silent", SAGA_CONSOLE: "off" });
+    const { config } = loadConfig(ENVIRONMENT);
     const surroundings: Surroundings = {
       openBus: (options) => this.bus.open(life, options),
       trialProcess: EVERY_SUSPECT_LIVES,
+      dial: this.hosts.dialOf(life),
+      connectBroker: connectorOf(this.broker, life),
     };
     const capacity = { ...config.capacity, ...QUIET };
     const begun = this.world.as(life, async () => {
@@ -160,6 +176,7 @@ export class Cluster {
     life.isAlive = false;
     home.core = undefined;
     this.postgres.cutAll(life.name);
+    this.broker.sweep();
   }
 
   /** What happens to what nodes, and the operator, send to the store. */

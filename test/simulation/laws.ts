@@ -4,9 +4,11 @@ import { asRunId } from "../../machines/index.js";
 import { countUnwatched } from "../../src/store/engine/poll.js";
 import { checkHistory, type EventSeen } from "../harness/history.js";
 import { grouped, type Member, undoOf, undoViolations } from "../run/family-laws.js";
-import { SHAPES } from "../run/family-shapes.js";
 import { look } from "../run/seen.js";
 import type { Cluster } from "./cluster.js";
+
+/** The workflow whose steps are drawn. */
+export const RANDOM = "random";
 
 /** What clients were told. */
 export interface Acknowledged {
@@ -15,7 +17,7 @@ export interface Acknowledged {
   readonly abandoned: Set<string>;
   /** Families of which the store has forgotten a commit: what was done in between may be in no list. */
   readonly rewound: Set<string>;
-  /** Families in which a person has passed over an undo, or ended a run without waiting. */
+  /** Families in which a person has passed over a step or an undo, or ended a run without waiting. */
   readonly handled: Set<string>;
   /** The clock of the store has not jumped: its times are in order. */
   isClockTrue: boolean;
@@ -121,7 +123,7 @@ async function undone(
   { abandoned, rewound, handled }: Acknowledged,
 ): Promise<string[]> {
   const workflows = await sql<{ id: string; workflow_id: string }[]>`select id, workflow_id from runs`;
-  const isRandom = new Set(workflows.filter(({ workflow_id: id }) => !(id in SHAPES)).map(({ id }) => id));
+  const isRandom = new Set(workflows.filter(({ workflow_id: id }) => id === RANDOM).map(({ id }) => id));
   const list = await undoOf(sql);
   const done = grouped(ledger.deeds, ({ runId }) => runId);
   const found: string[] = [];

@@ -74,7 +74,7 @@ export class Operators implements Part {
     scene.count(type);
     scene.tell(`${type} ${id}`);
     const reason = "an operator's";
-    if (type === "skip_undo" || type === "terminate") scene.acknowledged.handled.add(root);
+    if (type === "skip_step" || type === "skip_undo" || type === "terminate") scene.acknowledged.handled.add(root);
     const act = (type === "terminate" ? { type, reason, actor: "api" } : { type, actor: "api" }) as OperatorAct;
     await scene.insist(id, act);
   }

@@ -110,6 +110,30 @@ export const PLANTED = [
     find: "if (dispatch && dispatch.deadlineAt < overdue) this.resolve(id);",
     replace: "if (dispatch && dispatch.deadlineAt < 0) this.resolve(id);",
   },
+  {
+    name: "what a worker has accepted is remembered for good, if the node was not told of its end",
+    file: "src/dispatch/push/accepted.ts",
+    find: "if (deadlineAt < overdue) this.forget(dispatchId);",
+    replace: "if (deadlineAt < 0) this.forget(dispatchId);",
+  },
+  {
+    name: "a call whose connection broke counts as one that was not handed over",
+    file: "src/dispatch/http/outlet.ts",
+    find: "if (!sent) return",
+    replace: 'if (!sent || kind === "network") return',
+  },
+  {
+    name: "a webhook is delivered, whatever its receiver says",
+    file: "src/dispatch/webhook/courier.ts",
+    find: "if (status < 300) return { delivered: true };",
+    replace: "if (status < 600) return { delivered: true };",
+  },
+  {
+    name: "an event is published before the broker has confirmed it",
+    file: "src/events/event-publisher.ts",
+    find: 'return outcome === "confirmed";',
+    replace: "return true;",
+  },
 ];
 
 const SEEDS = 10;

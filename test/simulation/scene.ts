@@ -22,6 +22,8 @@ export interface Part {
   calm?(): void;
   /** Calm lasts at least until all that a part began has been answered. */
   readonly isUnderWay?: boolean;
+  /** When all runs have ended: whether what they owe to the outside has been delivered. */
+  hasSettled?(): Promise<boolean>;
   /** When everything has ended: what is not as it must be. */
   violations?(): Promise<readonly string[]>;
 }
@@ -36,8 +38,6 @@ export class Scene {
     isClockTrue: true,
     broken: [],
   };
-  /** How often the store has forgotten its last commits. */
-  losses = 0;
   /** Workflows that clients start. */
   readonly workflows: string[] = [];
   readonly operator: Life = { name: "operator", isAlive: true, isFrozen: false, missed: [], skewMs: 0 };
@@ -91,11 +91,11 @@ export class Scene {
 
   /** Insists on an answer and sometimes once more: one that is kept has to be the same, unless the store has forgotten it. Undefined: it is not kept. */
   async twice<Value>(what: string, howOften: number, act: (core: Core) => Promise<Value>): Promise<Value> {
-    const { losses } = this;
+    const { losses } = this.cluster;
     const answer = await this.insistOn(what, act);
     if (this.chance() > howOften) return answer;
     const again = await this.insistOn(what, act);
-    const isKept = losses === this.losses && answer !== undefined;
+    const isKept = losses === this.cluster.losses && answer !== undefined;
     if (isKept && !isDeepStrictEqual(again, answer))
       this.acknowledged.broken.push(`${what} was ${JSON.stringify(answer)}, and is ${JSON.stringify(again)}`);
     return answer;

@@ -2,7 +2,7 @@
 // no writes or no sessions, and its clock jumps.
 import type { RunId } from "../../machines/index.js";
 import { otherServer } from "./base.js";
-import { asText, drawn, turnOf } from "./faults.js";
+import { asText, drawn, type Faults, turnOf } from "./faults.js";
 import type { Refusal } from "./postgres.js";
 import type { Part, Scene } from "./scene.js";
 import type { Chance } from "./world.js";
@@ -24,7 +24,7 @@ const MOST_JUMP_MS = 120_000;
 
 export class StoreTrouble implements Part {
   private readonly chance: Chance;
-  private readonly faults: Readonly<Record<keyof typeof MOST, number>>;
+  private readonly faults: Faults<keyof typeof MOST>;
   private servers = 0;
 
   constructor(
@@ -77,7 +77,7 @@ export class StoreTrouble implements Part {
     await postgres.restore(standby);
     await postgres.query(otherServer(++this.servers));
     const after = await this.runs();
-    scene.losses++;
+    cluster.losses++;
     for (const [id, { root, fence }] of before) {
       if (after.get(id)?.fence === fence) continue;
       acknowledged.rewound.add(root);

@@ -3,10 +3,12 @@
 import { inspect } from "node:util";
 import { Auditor } from "./auditor.js";
 import type { Base } from "./base.js";
+import { Carriers } from "./carriers.js";
 import { Clients } from "./clients.js";
 import { Cluster, unended } from "./cluster.js";
 import { owed, violationsOf } from "./laws.js";
 import { Operators } from "./operators.js";
+import { PUSH_FAULTS, PushTrouble } from "./push-trouble.js";
 import { type Part, Scene } from "./scene.js";
 import { STORE_FAULTS, StoreTrouble } from "./store-trouble.js";
 import { FAULTS, Trouble } from "./trouble.js";
@@ -30,7 +32,7 @@ export interface Told {
 }
 
 /** The names of all faults. */
-export const ALL_FAULTS: readonly string[] = [...FAULTS, ...STORE_FAULTS];
+export const ALL_FAULTS: readonly string[] = [...FAULTS, ...STORE_FAULTS, ...PUSH_FAULTS];
 
 const SETUP_MS = 600_000;
 /** After the storm: what ends by itself has ended, and the rest is cancelled. */
@@ -51,12 +53,10 @@ export async function tell(base: Base, seed: number, { stormMs, without = new Se
     cluster.world.fail(new Error(`nothing has caught ${error.message} (${error.query})`, { cause: error }));
   process.on("unhandledRejection", thrown);
   const scene = new Scene(cluster);
+  const carriers = new Carriers(scene);
   const story = new Story(scene, [
-    new Clients(scene),
-    new Operators(scene),
-    new Auditor(scene),
-    new Trouble(scene, without),
-    new StoreTrouble(scene, without),
+    ...[new Clients(scene), new Operators(scene), new Auditor(scene), carriers],
+    ...[new Trouble(scene, without), new StoreTrouble(scene, without), new PushTrouble(scene, carriers, without)],
   ]);
   let violations: readonly string[];
   try {
@@ -73,7 +73,10 @@ export async function tell(base: Base, seed: number, { stormMs, without = new Se
   const { world } = cluster;
   return {
     ...{ seed, simulatedMs: world.now, happened: world.happened, violations, story: cluster.story },
-    counts: sums([scene.counts, cluster.bus.seen, ...cluster.workers.map(({ seen }) => seen)]),
+    counts: sums([
+      ...[scene.counts, cluster.bus.seen, cluster.hosts.seen, cluster.broker.seen],
+      ...[carriers.sites.seen, carriers.worker.seen, ...cluster.workers.map(({ seen }) => seen)],
+    ]),
   };
 }
 
@@ -120,7 +123,7 @@ class Story {
     cluster.tell("all has ended");
     // What a node was not told is over is forgotten some time after its deadline.
     const quiet = world.now + QUIET_MS;
-    while (world.now < quiet && !(cluster.isIdle && (await this.isSettled()))) await cluster.pass(STEP_MS);
+    while (world.now < quiet && !(cluster.isIdle && (await this.hasSettled()))) await cluster.pass(STEP_MS);
     await cluster.pass(STEP_MS);
   }
 
@@ -131,8 +134,11 @@ class Story {
     return found;
   }
 
-  private async isSettled(): Promise<boolean> {
-    return (await this.during(() => owed(this.scene.sql), SETUP_MS)).length === 0;
+  private async hasSettled(): Promise<boolean> {
+    if ((await this.during(() => owed(this.scene.sql), SETUP_MS)).length > 0) return false;
+    for (const part of this.parts)
+      if (!(await this.during(async () => part.hasSettled?.() ?? true, SETUP_MS))) return false;
+    return true;
   }
 
   private open(): ReturnType<typeof unended> {

@@ -1,7 +1,7 @@
 // What goes wrong in a story with nodes, their sessions, the bus and workers.
 import { NO_BUS_FAULTS } from "./bus.js";
 import type { Home } from "./cluster.js";
-import { asText, drawn, turnOf } from "./faults.js";
+import { asText, drawn, type Faults, turnOf } from "./faults.js";
 import type { Part, Scene } from "./scene.js";
 import { NO_WORKER_FAULTS } from "./workers.js";
 import type { Chance, Life } from "./world.js";
@@ -23,7 +23,7 @@ const MOST_SKEW_MS = 100_000_000;
 
 export class Trouble implements Part {
   private readonly chance: Chance;
-  private readonly faults: Readonly<Record<FaultName, number>>;
+  private readonly faults: Faults<FaultName>;
 
   constructor(
     private readonly scene: Scene,

@@ -111,6 +111,9 @@ export interface NodeAt {
   readonly dispatcher: Pick<NodeDispatcher, "workers">;
 }
 
+/** What the ledger needs of a step. */
+export type StepAsked = Pick<ExecuteStep, "run_id" | "phase" | "idempotency_key" | "forward_idempotency_key">;
+
 /** What all workers of a service have done: they share a ledger, as they would a database. */
 export class Ledger {
   /** In the order of their first dispatch. */
@@ -125,7 +128,7 @@ export class Ledger {
   private readonly done = new Map<string, Buffer>();
 
   /** The first time that a key is asked for. */
-  note({ run_id: runId, phase, idempotency_key: key, forward_idempotency_key: forwardKey }: ExecuteStep): void {
+  note({ run_id: runId, phase, idempotency_key: key, forward_idempotency_key: forwardKey }: StepAsked): void {
     if (this.known.has(key)) return;
     this.known.add(key);
     const isUndo = phase === "COMPENSATION";
@@ -137,7 +140,7 @@ export class Ledger {
   }
 
   /** An effect under its key, once. */
-  perform(step: ExecuteStep): Buffer {
+  perform(step: StepAsked): Buffer {
     const { idempotency_key: key } = step;
     const known = this.done.get(key);
     if (known) return known;
@@ -147,7 +150,7 @@ export class Ledger {
     return result;
   }
 
-  mayHaveHappened({ phase, idempotency_key: key }: ExecuteStep): void {
+  mayHaveHappened({ phase, idempotency_key: key }: StepAsked): void {
     if (phase !== "COMPENSATION") this.happened.add(key);
   }
 }

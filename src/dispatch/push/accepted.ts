@@ -2,7 +2,7 @@
 // turn of the event loop together: as long as a row is there, the next owner of its run sends the dispatch again.
 
 import type { DispatchId } from "../../../machines/index.js";
-import { nextTurn } from "../../ambient.js";
+import { nextTurn, performance } from "../../ambient.js";
 import type { Log } from "../../log.js";
 import type { Address } from "./addresses.js";
 
@@ -21,6 +21,9 @@ interface Accepted {
   readonly address: Address;
 }
 
+/** How often overdue dispatches are forgotten, and how long after its deadline a dispatch is overdue: nothing sends it then, or answers it. */
+const OVERDUE_MS = 10_000;
+
 /** Rows that one statement removes. */
 const AT_ONCE = 1_000;
 
@@ -31,6 +34,8 @@ export class AcceptedDispatches {
   private removing: Promise<void> | undefined;
   /** The last try to remove rows has failed, and the log says so. */
   private failing = false;
+  /** On the monotonic clock. */
+  private forgetOverdueAt = 0;
 
   constructor(private readonly options: AcceptedOptions) {}
 
@@ -77,9 +82,10 @@ export class AcceptedDispatches {
     for (const dispatchId of this.known.keys()) if (!isCarried(dispatchId)) this.forget(dispatchId);
   }
 
-  /** Removes the rows that could not be removed before. */
+  /** Removes the rows that could not be removed before, and forgets what is over. */
   tick(): void {
     this.removeSoon();
+    if (performance.now() >= this.forgetOverdueAt) this.forgetOverdue();
   }
 
   async stop(): Promise<void> {
@@ -119,6 +125,13 @@ export class AcceptedDispatches {
     if (!accepted) return;
     accepted.address.inFlight--;
     this.known.delete(dispatchId);
+  }
+
+  /** A command that another node carried out was resolved there, and nothing tells this node. */
+  private forgetOverdue(): void {
+    this.forgetOverdueAt = performance.now() + OVERDUE_MS;
+    const overdue = this.options.now() - OVERDUE_MS;
+    for (const [dispatchId, { deadlineAt }] of this.known) if (deadlineAt < overdue) this.forget(dispatchId);
   }
 
   /** Those past their deadline first: their runs have given them up, perhaps on another node. */

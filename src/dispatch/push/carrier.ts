@@ -210,7 +210,7 @@ export class PushCarrier implements Carrier {
   }
 
   private async handOver(held: HeldDispatch, dispatch: Dispatch): Promise<void> {
-    held.alarm(dispatch.deadlineAt - this.options.now(), () => held.abort("timeout"));
+    this.cutOffAt(held, dispatch.deadlineAt);
     const delivery = await this.options.outlet.deliver(dispatch, held.cutOff.signal);
     held.silence();
     this.options.delivered(delivery.kind);
@@ -218,6 +218,15 @@ export class PushCarrier implements Carrier {
     // The run waits for it no longer, or this node stops, and what came of the try is worth knowing all the same.
     this.gates.judge(held, delivery);
     if (delivery.kind === "accepted") this.accepted.removeRow(held.dispatchId);
+  }
+
+  /** A timer may ring early by the clock of this node, which may have been set back a little since: the audit log would show a timeout before the deadline. */
+  private cutOffAt(held: HeldDispatch, deadlineAt: number): void {
+    const { now } = this.options;
+    held.alarm(deadlineAt - now(), () => {
+      if (now() < deadlineAt) this.cutOffAt(held, deadlineAt);
+      else held.abort("timeout");
+    });
   }
 
   private async settle(held: HeldDispatch, dispatch: Dispatch, delivery: Delivery): Promise<void> {

@@ -2,12 +2,12 @@
 // keeps it. The answer comes over the API.
 import type { ActionCall, Dispatch } from "../../../machines/index.js";
 import type { Log } from "../../log.js";
-import { type Published, Publisher } from "../../sdk/broker/index.js";
+import { type Published, Publisher, type PublisherOptions } from "../../sdk/broker/index.js";
 import type { AwayDestination } from "../push/destinations.js";
 import { type Delivery, type Destination, failed, type Outlet } from "../push/outlet.js";
 import { type CallbackOptions, stepJson } from "../step-message.js";
 
-export interface RabbitMqOutletOptions extends CallbackOptions {
+export interface RabbitMqOutletOptions extends CallbackOptions, Pick<PublisherOptions, "connect"> {
   /** Holds a password. */
   readonly url: string;
   readonly log: Log;
@@ -23,8 +23,8 @@ export class RabbitMqOutlet implements Outlet {
   private opened: () => void = () => {};
 
   constructor(private readonly options: RabbitMqOutletOptions) {
-    const { url, log } = options;
-    this.publisher = new Publisher({ url, log, name: "saga dispatches", opened: () => this.opened() });
+    const { url, log, connect } = options;
+    this.publisher = new Publisher({ url, log, connect, name: "saga dispatches", opened: () => this.opened() });
   }
 
   get isOpen(): boolean {

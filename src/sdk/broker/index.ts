@@ -7,5 +7,5 @@ export {
   refuseStream,
   UnfitTopology,
 } from "./declare.js";
-export { BrokerLink, type BrokerLinkOptions, type BrokerLog } from "./link.js";
+export { BrokerLink, type BrokerLinkOptions, type BrokerLog, type ConnectBroker } from "./link.js";
 export { type Message, type Published, Publisher, type PublisherOptions } from "./publisher.js";

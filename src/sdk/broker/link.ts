@@ -4,6 +4,9 @@ import type { Duplex } from "node:stream";
 import type { ChannelModel } from "amqplib";
 import { backoff } from "../backoff.js";
 
+/** As amqplib's own. */
+export type ConnectBroker = (url: string, options: object) => Promise<ChannelModel>;
+
 type Line = (fields: Readonly<Record<string, unknown>>, message: string) => void;
 
 export interface BrokerLog {
@@ -24,6 +27,8 @@ export interface BrokerLinkOptions {
   /** Pause before a further try: doubled with every failure, with jitter. In milliseconds. */
   readonly backoffMs?: number;
   readonly backoffMaxMs?: number;
+  /** A simulation's, in place of amqplib. */
+  readonly connect?: ConnectBroker | undefined;
 }
 
 const CONNECT_MS = 10_000;
@@ -76,9 +81,9 @@ export class BrokerLink {
     const { url, name, opened, log } = this.options;
     try {
       // Loaded where it is used: most services and workers have no broker.
-      const { default: amqplib } = await import("amqplib");
+      const connect = this.options.connect ?? (await import("amqplib")).default.connect;
       const clientProperties = { connection_name: name };
-      const connection = await amqplib.connect(withHeartbeat(url), {
+      const connection = await connect(withHeartbeat(url), {
         timeout: CONNECT_MS,
         noDelay: true,
         clientProperties,

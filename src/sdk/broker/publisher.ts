@@ -1,7 +1,7 @@
 // Publishes messages that must arrive: persistent, confirmed by the broker, and returned if no queue takes them. It does not try again: its
 // owner knows whether that is wanted.
 import type { ChannelModel, ConfirmChannel } from "amqplib";
-import { BrokerLink, type BrokerLog } from "./link.js";
+import { BrokerLink, type BrokerLinkOptions, type BrokerLog } from "./link.js";
 
 /** Ten years of 365 days. RabbitMQ closes the channel over a longer one. */
 const LONGEST_EXPIRATION_MS = 315_360_000_000;
@@ -26,7 +26,7 @@ export interface Message {
 /** `confirmed`: a queue has it. `returned`: no queue took it. `unsent`: there was no connection. `unknown`: a queue may have it. */
 export type Published = "confirmed" | "returned" | "unsent" | "unknown";
 
-export interface PublisherOptions {
+export interface PublisherOptions extends Pick<BrokerLinkOptions, "connect"> {
   readonly url: string;
   readonly name: string;
   readonly log: BrokerLog;
