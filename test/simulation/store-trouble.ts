@@ -102,7 +102,7 @@ export class StoreTrouble implements Part {
     const { world } = this.scene.cluster;
     const ms = (this.chance() - 0.5) * this.chance() * MOST_JUMP_MS;
     this.scene.tell(`the clock of the store jumps by ${Math.round(ms)} ms`);
-    world.storeSkewMs += ms;
+    world.jumpStoreTime(ms);
     this.scene.acknowledged.isClockTrue = false;
   }
 

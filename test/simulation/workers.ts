@@ -251,9 +251,11 @@ export class SimulatedWorker {
   /** The credit of a stream: never more steps than this unanswered. What has passed its deadline is none. */
   private countCredit({ unanswered }: Stream, { dispatch_id: id, deadline_at }: ExecuteStep): void {
     const { world, maxInFlight, ledger, name } = this.options;
-    for (const [other, deadline] of unanswered) if (deadline <= world.storeTime) unanswered.delete(other);
+    for (const [other, deadline] of unanswered) if (deadline <= world.latestStoreTime) unanswered.delete(other);
     if (!unanswered.has(id) && unanswered.size >= maxInFlight)
-      ledger.broken.push(`${name} got step ${unanswered.size + 1} on a stream with credit for ${maxInFlight}`);
+      ledger.broken.push(
+        `${name} got step ${unanswered.size + 1} at ${world.now} ms on a stream with credit for ${maxInFlight}`,
+      );
     unanswered.set(id, Date.parse(deadline_at));
   }
 

@@ -58,8 +58,9 @@ export class World {
   now = 0;
   /** What has happened so far. */
   happened = 0;
-  /** Milliseconds by which the clock of the store's host differs from the true time. */
-  storeSkewMs = 0;
+  /** Milliseconds by which the clock of the store's host differs from the true time, and the most that it has been before it. */
+  private storeSkewMs = 0;
+  private mostSkewMs = 0;
   private readonly places = new AsyncLocalStorage<Life>();
   private readonly queue = new Heap();
   private made = 0;
@@ -82,9 +83,14 @@ export class World {
     return BEGIN + this.now;
   }
 
-  /** What the store says the time is, epoch milliseconds. */
-  get storeTime(): number {
-    return this.time + this.storeSkewMs;
+  /** The latest that a node may believe the store's clock to say, epoch milliseconds: it may not know yet that this was set back. */
+  get latestStoreTime(): number {
+    return this.time + this.mostSkewMs;
+  }
+
+  jumpStoreTime(ms: number): void {
+    this.storeSkewMs += ms;
+    this.mostSkewMs = Math.max(this.mostSkewMs, this.storeSkewMs);
   }
 
   /** Does something as a part of a node's life: all that follows from it is, too. */
