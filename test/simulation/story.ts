@@ -7,6 +7,7 @@ import { Cluster, unended } from "./cluster.js";
 import { violationsOf } from "./laws.js";
 import { type Part, Scene } from "./scene.js";
 import { Trouble } from "./trouble.js";
+import { Watchers } from "./watchers.js";
 import { chanceOf } from "./world.js";
 
 export interface StoryOptions {
@@ -45,7 +46,7 @@ export async function tell(base: Base, seed: number, { stormMs, without = new Se
     cluster.world.fail(new Error(`nothing has caught ${error.message} (${error.query})`, { cause: error }));
   process.on("unhandledRejection", thrown);
   const scene = new Scene(cluster);
-  const story = new Story(scene, [new Clients(scene), new Trouble(scene, without)]);
+  const story = new Story(scene, [new Clients(scene), new Watchers(scene), new Trouble(scene, without)]);
   let violations: readonly string[];
   try {
     await story.prepare();
