@@ -2,6 +2,7 @@
 // the seed.
 import { inspect } from "node:util";
 import type { Base } from "./base.js";
+import { Bulk } from "./bulk.js";
 import { Clients } from "./clients.js";
 import { Cluster, unended } from "./cluster.js";
 import { violationsOf } from "./laws.js";
@@ -46,7 +47,8 @@ export async function tell(base: Base, seed: number, { stormMs, without = new Se
     cluster.world.fail(new Error(`nothing has caught ${error.message} (${error.query})`, { cause: error }));
   process.on("unhandledRejection", thrown);
   const scene = new Scene(cluster);
-  const story = new Story(scene, [new Clients(scene), new Watchers(scene), new Trouble(scene, without)]);
+  const subjects = [new Clients(scene), new Watchers(scene), new Bulk(scene)];
+  const story = new Story(scene, [...subjects, new Trouble(scene, without)]);
   let violations: readonly string[];
   try {
     await story.prepare();
