@@ -7,6 +7,7 @@ import { Clients } from "./clients.js";
 import { Cluster, unended } from "./cluster.js";
 import { violationsOf } from "./laws.js";
 import { type Part, Scene } from "./scene.js";
+import { Triggers } from "./triggers.js";
 import { Trouble } from "./trouble.js";
 import { Watchers } from "./watchers.js";
 import { chanceOf } from "./world.js";
@@ -47,7 +48,7 @@ export async function tell(base: Base, seed: number, { stormMs, without = new Se
     cluster.world.fail(new Error(`nothing has caught ${error.message} (${error.query})`, { cause: error }));
   process.on("unhandledRejection", thrown);
   const scene = new Scene(cluster);
-  const subjects = [new Clients(scene), new Watchers(scene), new Bulk(scene)];
+  const subjects = [Clients, Watchers, Bulk, Triggers].map((Subject) => new Subject(scene));
   const story = new Story(scene, [...subjects, new Trouble(scene, without)]);
   let violations: readonly string[];
   try {

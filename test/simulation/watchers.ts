@@ -103,12 +103,12 @@ export class Watchers implements Part {
 
   /** One that a client was told of, or a child of it. */
   private async choose(): Promise<RunId | undefined> {
-    const { acknowledged, sql } = this.scene;
+    const { acknowledged } = this.scene;
     const newest = [...acknowledged.runs].slice(-NEWEST) as RunId[];
     const root = newest[Math.floor(this.chance() * newest.length)];
     if (root === undefined || this.chance() < 0.6) return root;
-    const children = await this.scene.asOperator(
-      () => sql<{ id: RunId }[]>`select id from runs where root_run_id = ${root} order by id limit 20`,
+    const children = await this.scene.look(
+      (sql) => sql<{ id: RunId }[]>`select id from runs where root_run_id = ${root} order by id limit 20`,
     );
     return children[Math.floor(this.chance() * children.length)]?.id ?? root;
   }
