@@ -8,6 +8,7 @@ import { Cluster, unended } from "./cluster.js";
 import { violationsOf } from "./laws.js";
 import { Listeners } from "./listeners.js";
 import { type Part, Scene } from "./scene.js";
+import { Slots } from "./slots.js";
 import { Triggers } from "./triggers.js";
 import { Trouble } from "./trouble.js";
 import { Watchers } from "./watchers.js";
@@ -49,7 +50,7 @@ export async function tell(base: Base, seed: number, { stormMs, without = new Se
     cluster.world.fail(new Error(`nothing has caught ${error.message} (${error.query})`, { cause: error }));
   process.on("unhandledRejection", thrown);
   const scene = new Scene(cluster);
-  const subjects = [Clients, Watchers, Bulk, Triggers, Listeners].map((Subject) => new Subject(scene));
+  const subjects = [Clients, Watchers, Bulk, Triggers, Listeners, Slots].map((Subject) => new Subject(scene));
   const story = new Story(scene, [...subjects, new Trouble(scene, without)]);
   let violations: readonly string[];
   try {
