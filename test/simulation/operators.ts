@@ -79,11 +79,13 @@ export class Operators implements Part {
     await scene.insist(id, act);
   }
 
-  /** As a list of the API has it: an act may come after the run has gone on. */
+  /** The families that clients have started. As a list of the API has it: an act may come after the run has gone on. */
   private async open(): Promise<readonly Open[]> {
     const rows = await this.scene.read(
       (sql) => sql<Open[]>`
-        select id, coalesce(root_run_id, id) as root, state, paused_reason from runs where terminal_at is null order by id`,
+        select runs.id, root.id as root, runs.state, runs.paused_reason
+        from runs join runs root on root.id = coalesce(runs.root_run_id, runs.id)
+        where runs.terminal_at is null and root.workflow_id = any(${this.scene.workflows}) order by runs.id`,
     );
     return rows.map((row) => ({ ...row, id: asRunId(row.id) }));
   }

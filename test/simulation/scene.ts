@@ -59,6 +59,11 @@ export class Scene {
     return this.cluster.world.as(this.operator, act);
   }
 
+  /** What a statement of the operator's answers: it is sent where it is awaited. */
+  look<Value>(read: (sql: Sql) => PromiseLike<Value>): Promise<Value> {
+    return this.asOperator(async () => await read(this.sql));
+  }
+
   count(what: string): void {
     this.counts[what] = (this.counts[what] ?? 0) + 1;
   }

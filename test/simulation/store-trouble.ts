@@ -19,6 +19,8 @@ const REFUSALS = {
   starting: { what: "sessions", sqlState: "57P03", message: "the database system is starting up" },
 } as const satisfies Readonly<Record<string, Refusal>>;
 
+/** Of all stories, those in which the store may forget, or its clock may jump. */
+const FORGETTING = 0.4;
 const LONGEST_MS = 20_000;
 const MOST_JUMP_MS = 120_000;
 
@@ -32,7 +34,13 @@ export class StoreTrouble implements Part {
     without: ReadonlySet<string>,
   ) {
     this.chance = scene.chanceOf("store");
-    this.faults = drawn(this.chance, MOST, without);
+    const faults = drawn(this.chance, MOST, without);
+    this.faults = this.chance() < FORGETTING ? faults : { ...faults, failover: 0, clockJump: 0 };
+  }
+
+  /** Whether the store may forget what it has acknowledged, or its clock may jump. */
+  get forgets(): boolean {
+    return this.faults.failover > 0 || this.faults.clockJump > 0;
   }
 
   async storm(end: number): Promise<void> {

@@ -3,15 +3,20 @@
 import { inspect } from "node:util";
 import { Auditor } from "./auditor.js";
 import type { Base } from "./base.js";
+import { Bulk } from "./bulk.js";
 import { Carriers } from "./carriers.js";
 import { Clients } from "./clients.js";
 import { Cluster, unended } from "./cluster.js";
 import { owed, violationsOf } from "./laws.js";
+import { Listeners } from "./listeners.js";
 import { Operators } from "./operators.js";
 import { PUSH_FAULTS, PushTrouble } from "./push-trouble.js";
 import { type Part, Scene } from "./scene.js";
+import { Slots } from "./slots.js";
 import { STORE_FAULTS, StoreTrouble } from "./store-trouble.js";
+import { Triggers } from "./triggers.js";
 import { FAULTS, Trouble } from "./trouble.js";
+import { Watchers } from "./watchers.js";
 import { chanceOf } from "./world.js";
 
 export interface StoryOptions {
@@ -34,6 +39,9 @@ export interface Told {
 /** The names of all faults. */
 export const ALL_FAULTS: readonly string[] = [...FAULTS, ...STORE_FAULTS, ...PUSH_FAULTS];
 
+/** Parts whose laws need a store that forgets nothing it has acknowledged, and a clock of it that goes on. */
+const REMEMBERED = [Watchers, Bulk, Triggers, Listeners, Slots] as const;
+
 const SETUP_MS = 600_000;
 /** After the storm: what ends by itself has ended, and the rest is cancelled. */
 const CALM_MS = 90_000;
@@ -54,9 +62,11 @@ export async function tell(base: Base, seed: number, { stormMs, without = new Se
   process.on("unhandledRejection", thrown);
   const scene = new Scene(cluster);
   const carriers = new Carriers(scene);
+  const storeTrouble = new StoreTrouble(scene, without);
   const story = new Story(scene, [
     ...[new Clients(scene), new Operators(scene), new Auditor(scene), carriers],
-    ...[new Trouble(scene, without), new StoreTrouble(scene, without), new PushTrouble(scene, carriers, without)],
+    ...(storeTrouble.forgets ? [] : REMEMBERED.map((Subject) => new Subject(scene))),
+    ...[new Trouble(scene, without), storeTrouble, new PushTrouble(scene, carriers, without)],
   ]);
   let violations: readonly string[];
   try {
