@@ -41,10 +41,15 @@ describe("a hundred streams on one node", () => {
     expect([stalled.length, good.length]).toEqual([STALLED, STREAMS - STALLED]);
     for (const client of stalled) client.socket.pause();
 
-    const shut = () => [...rig.app.websocketServer.clients].filter(({ readyState, CLOSING }) => readyState === CLOSING);
+    // One that is closed is gone after a while: on a slow machine the first are, before the last are closed.
+    const shut = new Set<object>();
+    const look = () => {
+      for (const each of rig.app.websocketServer.clients) if (each.readyState === each.CLOSING) shut.add(each);
+      return shut.size;
+    };
     let seq = 0;
     let most = 0;
-    while (shut().length < STALLED) {
+    while (look() < STALLED) {
       expect(seq, "they were never too slow").toBeLessThan(2_000);
       for (const runId of runIds) {
         await appendEvents(
