@@ -41,10 +41,11 @@ export class Carriers implements Part {
   }
 
   async prepare(): Promise<void> {
-    const { sql, workflows } = this.scene;
+    const { sql, workflows, acknowledged } = this.scene;
     await registerPushed(sql);
     for (const [id, steps] of Object.entries(CARRIED)) {
       await publish({ sql }, id, steps);
+      acknowledged.bound.add(id);
       for (let nth = 0; nth < WEIGHT; nth++) workflows.push(id);
     }
   }

@@ -4,7 +4,6 @@ import type { JsonObject, RunId } from "../../machines/index.js";
 import { families, layOut } from "../machines/families.js";
 import { MODES, SHAPES } from "../run/family-shapes.js";
 import { publish, registerActions } from "../run/rig.js";
-import { RANDOM } from "./laws.js";
 import type { Part, Scene } from "./scene.js";
 import type { Chance } from "./world.js";
 
@@ -24,17 +23,18 @@ export class Clients implements Part {
   }
 
   async prepare(): Promise<void> {
-    const { sql, cluster, workflows } = this.scene;
+    const { sql, cluster, workflows, acknowledged } = this.scene;
     const [family] = fc.sample(families, { seed: cluster.seed, numRuns: 1 });
     const database = { sql };
     await registerActions(database, "charge", "refund", "notify");
     for (const [id, steps] of Object.entries(SHAPES)) await publish(database, id, steps);
     workflows.push(...MODES);
+    for (const id of MODES) acknowledged.bound.add(id);
     if (!family) return;
     for (const [id, body] of Object.entries(family.subs)) await publish(database, id, layOut(body).map(endable));
     const head: JsonObject = family.timeoutMs === undefined ? {} : { timeout_ms: family.timeoutMs };
-    await publish(database, RANDOM, layOut(family.root).map(endable), head);
-    workflows.push(RANDOM);
+    await publish(database, "random", layOut(family.root).map(endable), head);
+    workflows.push("random");
   }
 
   async storm(end: number): Promise<void> {

@@ -7,14 +7,13 @@ import { grouped, type Member, undoOf, undoViolations } from "../run/family-laws
 import { look } from "../run/seen.js";
 import type { Cluster } from "./cluster.js";
 
-/** The workflow whose steps are drawn. */
-export const RANDOM = "random";
-
 /** What clients were told. */
 export interface Acknowledged {
   readonly runs: Set<string>;
   /** Families of which a member was cancelled without undo. */
   readonly abandoned: Set<string>;
+  /** Workflows of which the undo is all that it must be. In a random one, tries undo parts of it, whether or not it ends well. */
+  readonly bound: Set<string>;
   /** Families of which the store has forgotten a commit: what was done in between may be in no list. */
   readonly rewound: Set<string>;
   /** Families in which a person has passed over a step or an undo, or ended a run without waiting. */
@@ -120,16 +119,15 @@ async function undone(
   sql: Sql,
   members: readonly Member[],
   { ledger }: Cluster,
-  { abandoned, rewound, handled }: Acknowledged,
+  { abandoned, rewound, handled, bound }: Acknowledged,
 ): Promise<string[]> {
   const workflows = await sql<{ id: string; workflow_id: string }[]>`select id, workflow_id from runs`;
-  const isRandom = new Set(workflows.filter(({ workflow_id: id }) => id === RANDOM).map(({ id }) => id));
+  const isBound = new Set(workflows.filter(({ workflow_id: id }) => bound.has(id)).map(({ id }) => id));
   const list = await undoOf(sql);
   const done = grouped(ledger.deeds, ({ runId }) => runId);
   const found: string[] = [];
   for (const [root, family] of grouped(members, (member) => member.root)) {
-    // Parts of a random family are undone by its tries, whether or not it ends well.
-    if (abandoned.has(root) || rewound.has(root) || isRandom.has(root)) continue;
+    if (abandoned.has(root) || rewound.has(root) || !isBound.has(root)) continue;
     const ids = new Set(family.map(({ id }) => id));
     const failed = list.filter(({ owner, state }) => ids.has(owner) && state === "failed");
     found.push(...unseenFailures(family, failed));

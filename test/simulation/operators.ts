@@ -30,10 +30,11 @@ export class Operators implements Part {
   }
 
   async prepare(): Promise<void> {
-    const { sql, workflows } = this.scene;
+    const { sql, workflows, acknowledged } = this.scene;
     const head = { on_failure: "incident", on_undo_failure: "incident" };
     await publish({ sql }, "asks_people", SHAPES.all ?? [], head);
     workflows.push("asks_people");
+    acknowledged.bound.add("asks_people");
   }
 
   /** To the end of the story. */

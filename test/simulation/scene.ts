@@ -33,6 +33,7 @@ export class Scene {
   readonly acknowledged: Acknowledged = {
     runs: new Set(),
     abandoned: new Set(),
+    bound: new Set(),
     rewound: new Set(),
     handled: new Set(),
     isClockTrue: true,
