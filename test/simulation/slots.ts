@@ -23,7 +23,7 @@ const BANK_LIMIT = 2;
 const WORKFLOWS = [...Object.keys(LIMITED), BANK];
 const KEYS = ["north", "south"];
 const CLIENTS = 2;
-const PAUSE_MS = 1_500;
+const PAUSE_MS = 2_500;
 const LOOK_MS = 500;
 
 export class Slots implements Part {

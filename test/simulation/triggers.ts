@@ -16,6 +16,7 @@ const WORKFLOW = "triggered";
 const REPORTS = "record";
 const TOPIC = "record.transition";
 const AUTHOR_MS = 4_000;
+const MOVE_MS = 1_500;
 const PUBLISHER_MS = 2_500;
 const LOOK_MS = 700;
 /** After the storm all that is due has been decided within this. */
@@ -57,7 +58,7 @@ export class Triggers implements Part {
     const { sql } = this.scene;
     const notify = { type: "action", action: "shop.notify", timeout_ms: 5_000 };
     await publish({ sql }, WORKFLOW, [
-      { id: "wait", type: "wait_duration", duration_ms: 1_500, next: "tell" },
+      { id: "wait", type: "wait_duration", duration_ms: 4_000, next: "tell" },
       { id: "tell", ...notify },
     ]);
     const payload = { record_type: "order", from_state: "new", to_state: "paid", record_id: "${inputs.id}" };
@@ -74,7 +75,7 @@ export class Triggers implements Part {
     this.under--;
     await Promise.all([
       this.each(end, AUTHOR_MS, () => this.author()),
-      this.each(end, AUTHOR_MS, () => this.moveAhead()),
+      this.each(end, MOVE_MS, () => this.moveAhead()),
       this.each(end, PUBLISHER_MS, () => this.publisher()),
       this.each(end, LOOK_MS, () => this.look()),
     ]);
