@@ -7,13 +7,13 @@ import { type Core, createCore } from "../../src/cluster/core.js";
 import type { Surroundings } from "../../src/cluster/foundations.js";
 import { loadConfig } from "../../src/config/index.js";
 import { silentLog } from "../harness/database.js";
-import { SimulatedBroker } from "./broker.js";
-import { connectorOf } from "./broker-connection.js";
-import { SimulatedBus } from "./bus.js";
-import { SIGNING_SECRET, SimulatedHosts } from "./hosts.js";
-import type { Refusal, SimulatedPostgres } from "./postgres.js";
-import { Ledger, SimulatedWorker } from "./workers.js";
-import { type Busy, type Chance, chanceOf, type Life, World } from "./world.js";
+import { Ledger, SimulatedWorker } from "./workers/stream-worker.js";
+import { SimulatedBroker } from "./world/broker.js";
+import { connectorOf } from "./world/broker-connection.js";
+import { SimulatedBus } from "./world/bus.js";
+import { SIGNING_SECRET, SimulatedHosts } from "./world/hosts.js";
+import type { Refusal, SimulatedPostgres } from "./world/postgres.js";
+import { type Busy, type Chance, chanceOf, type Life, World } from "./world/world.js";
 
 /** No node connects to it: the way to the store is the world's. */
 export const STORE_URL = "postgres://saga@store.invalid/saga";

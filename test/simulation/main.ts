@@ -4,9 +4,9 @@ import { Session } from "node:inspector/promises";
 import { relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { Base } from "./base.js";
 import { commandOf, shrink } from "./shrink.js";
 import { ALL_FAULTS, type StoryOptions, type Told, tell } from "./story.js";
+import { Base } from "./world/base.js";
 
 const HELP = `Simulates whole clusters from seeds.
 

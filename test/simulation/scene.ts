@@ -10,7 +10,7 @@ import { isStoreAway } from "../../src/store/engine/failure.js";
 import { openSessions } from "../../src/store/engine/session.js";
 import { type Cluster, STORE_URL } from "./cluster.js";
 import type { Acknowledged } from "./laws.js";
-import { type Chance, chanceOf, type Life } from "./world.js";
+import { type Chance, chanceOf, type Life } from "./world/world.js";
 
 /** A subject of the story: what it defines, does, and demands. Absent: nothing. */
 export interface Part {

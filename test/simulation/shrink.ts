@@ -1,7 +1,8 @@
 // The smallest story that breaks a law as one does: faults are left out one after the other, and the storm is made shorter, as long as some law is still
 // broken. The seed stays, so what is left can be told again.
-import type { Base } from "./base.js";
+
 import { ALL_FAULTS, type StoryOptions, type Told, tell } from "./story.js";
+import type { Base } from "./world/base.js";
 
 export interface Smallest {
   readonly told: Told;

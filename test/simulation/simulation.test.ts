@@ -4,8 +4,8 @@
 // @module-tag both
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { cases, firstSeed, long } from "../harness/long.js";
-import { Base } from "./base.js";
 import { type Told, tell } from "./story.js";
+import { Base } from "./world/base.js";
 
 const SEEDS = cases(1, 2);
 const FIRST = firstSeed(long(1, 503));

@@ -1,23 +1,23 @@
 // One story: a cluster under clients and faults for a while, then calm, until everything has ended; and what is true of it then. All of it follows from
 // the seed.
 import { inspect } from "node:util";
-import { Auditor } from "./auditor.js";
-import type { Base } from "./base.js";
-import { Bulk } from "./bulk.js";
-import { Carriers } from "./carriers.js";
-import { Clients } from "./clients.js";
 import { Cluster, unended } from "./cluster.js";
 import { owed, violationsOf } from "./laws.js";
-import { Listeners } from "./listeners.js";
-import { Operators } from "./operators.js";
-import { PUSH_FAULTS, PushTrouble } from "./push-trouble.js";
+import { Auditor } from "./parts/auditor.js";
+import { Bulk } from "./parts/bulk.js";
+import { Carriers } from "./parts/carriers.js";
+import { Clients } from "./parts/clients.js";
+import { Listeners } from "./parts/listeners.js";
+import { Operators } from "./parts/operators.js";
+import { Slots } from "./parts/slots.js";
+import { Triggers } from "./parts/triggers.js";
+import { Watchers } from "./parts/watchers.js";
 import { type Part, Scene } from "./scene.js";
-import { Slots } from "./slots.js";
-import { STORE_FAULTS, StoreTrouble } from "./store-trouble.js";
-import { Triggers } from "./triggers.js";
-import { FAULTS, Trouble } from "./trouble.js";
-import { Watchers } from "./watchers.js";
-import { chanceOf } from "./world.js";
+import { FAULTS, Trouble } from "./trouble/node-trouble.js";
+import { PUSH_FAULTS, PushTrouble } from "./trouble/push-trouble.js";
+import { STORE_FAULTS, StoreTrouble } from "./trouble/store-trouble.js";
+import type { Base } from "./world/base.js";
+import { chanceOf } from "./world/world.js";
 
 export interface StoryOptions {
   /** Simulated time under clients and faults. */

@@ -2,13 +2,13 @@
 // the simulation. What is sent arrives in order and takes time; a connection breaks with its node, and a client that does not answer a ping is dropped.
 import { EventEmitter } from "node:events";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { RunId } from "../../machines/index.js";
-import { ANYONE } from "../../src/access/index.js";
-import type { ApiDeps } from "../../src/api/deps.js";
-import type { Api } from "../../src/api/http/validation.js";
-import { streamRoutes } from "../../src/api/stream.js";
-import type { Core } from "../../src/cluster/core.js";
-import type { Chance, Life, World } from "./world.js";
+import type { RunId } from "../../../machines/index.js";
+import { ANYONE } from "../../../src/access/index.js";
+import type { ApiDeps } from "../../../src/api/deps.js";
+import type { Api } from "../../../src/api/http/validation.js";
+import { streamRoutes } from "../../../src/api/stream.js";
+import type { Core } from "../../../src/cluster/core.js";
+import type { Chance, Life, World } from "../world/world.js";
 
 /** The client's end of a connection. */
 export interface StreamClient {

@@ -1,9 +1,10 @@
 // A RabbitMQ worker: it declares its queue, takes steps from it, and acknowledges each when its answer is recorded, as the SDK's does. It forgets, and loses its
 // connection with messages in hand.
-import type { BrokerMessage, Consumer, Delivered, SimulatedBroker } from "./broker.js";
-import type { Cluster } from "./cluster.js";
+
+import type { Cluster } from "../cluster.js";
+import type { BrokerMessage, Consumer, Delivered, SimulatedBroker } from "../world/broker.js";
+import type { Chance } from "../world/world.js";
 import { type Message, messageOf, type PushWorker } from "./push-worker.js";
-import type { Chance } from "./world.js";
 
 export interface QueueWorkerFaults {
   /** Of a message: its connection breaks while it is at it; or it acknowledges, and never reports. */

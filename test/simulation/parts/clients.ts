@@ -1,11 +1,11 @@
 // Clients of a story: they publish families of workflows, start runs, send them signals, cancel them, and insist on each answer.
 import fc from "fast-check";
-import type { JsonObject, RunId } from "../../machines/index.js";
-import { families, layOut } from "../machines/families.js";
-import { MODES, SHAPES } from "../run/family-shapes.js";
-import { publish, registerActions } from "../run/rig.js";
-import type { Part, Scene } from "./scene.js";
-import type { Chance } from "./world.js";
+import type { JsonObject, RunId } from "../../../machines/index.js";
+import { families, layOut } from "../../machines/families.js";
+import { MODES, SHAPES } from "../../run/family-shapes.js";
+import { publish, registerActions } from "../../run/rig.js";
+import type { Part, Scene } from "../scene.js";
+import type { Chance } from "../world/world.js";
 
 const CLIENTS = 4;
 

@@ -4,7 +4,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { createHash } from "node:crypto";
 import type { Duplex } from "node:stream";
-import { type Ambient, replaceAmbient } from "../../src/ambient.js";
+import { type Ambient, replaceAmbient } from "../../../src/ambient.js";
 
 /** One life of a node, from a start to a crash or a stop. */
 export interface Life {

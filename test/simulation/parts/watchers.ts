@@ -2,13 +2,13 @@
 // that they have seen. So what each of them has seen must be the history of its run, from where it began: no event is missing, none comes twice.
 import { EventEmitter } from "node:events";
 import { isDeepStrictEqual } from "node:util";
-import { isObject, isTerminal, type JsonObject, type RunId, type RunState } from "../../machines/index.js";
-import { EVERYTHING } from "../../src/access/index.js";
-import type { Core } from "../../src/cluster/core.js";
-import { type EventItem, eventsAfter } from "../../src/store/lists/history.js";
-import type { Part, Scene } from "./scene.js";
+import { isObject, isTerminal, type JsonObject, type RunId, type RunState } from "../../../machines/index.js";
+import { EVERYTHING } from "../../../src/access/index.js";
+import type { Core } from "../../../src/cluster/core.js";
+import { type EventItem, eventsAfter } from "../../../src/store/lists/history.js";
+import type { Part, Scene } from "../scene.js";
+import type { Chance } from "../world/world.js";
 import { Connection, Streams } from "./stream-client.js";
-import type { Chance } from "./world.js";
 
 const WATCHERS = 3;
 /** They watch runs that are as new as this. */

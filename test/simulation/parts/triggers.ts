@@ -1,15 +1,15 @@
 // Triggers of a story: schedules, and triggers on records, whose events clients publish and runs emit. Authors disable, enable, change, delete and put back
 // some of them. A schedule of cron has one tick a minute at most, so an operator's session moves next ticks ahead: a node cannot tell them from others.
 import { isDeepStrictEqual } from "node:util";
-import { isObject, type JsonObject } from "../../machines/index.js";
-import { ANYONE } from "../../src/access/index.js";
-import type { Core } from "../../src/cluster/core.js";
-import { EventIntake } from "../../src/events/announcer.js";
-import { fireId } from "../../src/trigger/triggered-starts.js";
-import { publish } from "../run/rig.js";
-import type { Part, Scene } from "./scene.js";
+import { isObject, type JsonObject } from "../../../machines/index.js";
+import { ANYONE } from "../../../src/access/index.js";
+import type { Core } from "../../../src/cluster/core.js";
+import { EventIntake } from "../../../src/events/announcer.js";
+import { fireId } from "../../../src/trigger/triggered-starts.js";
+import { publish } from "../../run/rig.js";
+import type { Part, Scene } from "../scene.js";
+import type { Chance } from "../world/world.js";
 import { type CheckedTrigger, firesViolations, skips } from "./trigger-laws.js";
-import type { Chance } from "./world.js";
 
 const WORKFLOW = "triggered";
 /** Its runs report a record. */

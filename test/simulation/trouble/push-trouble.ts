@@ -1,13 +1,14 @@
 // What goes wrong in a story with the hosts and the broker that nodes push to, and with the workers behind them: drawn as all other trouble is.
-import { NO_BROKER_FAULTS } from "./broker.js";
-import { STEPS_QUEUE } from "./carried.js";
-import type { Carriers } from "./carriers.js";
+
+import { STEPS_QUEUE } from "../parts/carried.js";
+import type { Carriers } from "../parts/carriers.js";
+import type { Part, Scene } from "../scene.js";
+import { NO_PUSH_WORKER_FAULTS } from "../workers/push-worker.js";
+import { NO_QUEUE_WORKER_FAULTS } from "../workers/queue-worker.js";
+import { NO_SITE_FAULTS } from "../workers/sites.js";
+import { NO_BROKER_FAULTS } from "../world/broker.js";
+import type { Chance } from "../world/world.js";
 import { asText, drawn, type Faults, turnOf } from "./faults.js";
-import { NO_PUSH_WORKER_FAULTS } from "./push-worker.js";
-import { NO_QUEUE_WORKER_FAULTS } from "./queue-worker.js";
-import type { Part, Scene } from "./scene.js";
-import { NO_SITE_FAULTS } from "./sites.js";
-import type { Chance } from "./world.js";
 
 /** The highest chance of each. Of a host or the broker, once a second; of the others, for each connection, request, message or step. */
 const MOST = {

@@ -1,5 +1,5 @@
 // Faults by their names, with the chance of each: how much of each a story has, and which of them happens now.
-import type { Chance } from "./world.js";
+import type { Chance } from "../world/world.js";
 
 export type Faults<Name extends string> = Readonly<Record<Name, number>>;
 

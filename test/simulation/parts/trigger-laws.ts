@@ -1,8 +1,8 @@
 // The laws of triggers, when everything has ended: read from their fires and from the runs that these have started.
 import type { Sql } from "postgres";
-import type { JsonObject } from "../../machines/index.js";
-import { Schedule } from "../../src/trigger/index.js";
-import { fireRunId } from "../../src/trigger/triggered-starts.js";
+import type { JsonObject } from "../../../machines/index.js";
+import { Schedule } from "../../../src/trigger/index.js";
+import { fireRunId } from "../../../src/trigger/triggered-starts.js";
 
 /** While it is enabled without a change: its first tick, epoch milliseconds. */
 export interface Due {

@@ -1,9 +1,9 @@
 // Workflows whose steps go over every carrier that pushes, and back over every way that an answer has: HTTP workers, requests, RabbitMQ, and a stream beside
 // them; with webhooks, and with events to and from RabbitMQ.
 import type { Sql } from "postgres";
-import { register } from "../../src/store/lists/registry.js";
-import type { Step } from "../run/rig.js";
-import { HOSTS, PUSHED } from "./sites.js";
+import { register } from "../../../src/store/lists/registry.js";
+import type { Step } from "../../run/rig.js";
+import { HOSTS, PUSHED } from "../workers/sites.js";
 
 export const STEPS_QUEUE = "depot.steps";
 /** Of events that others publish. */

@@ -1,11 +1,11 @@
 // Laws while a story goes on: an auditor looks at the store every few seconds, in one transaction, at what has changed since it looked last. A law that is
 // broken ends the story there, where its cause is near.
 import type { Sql } from "postgres";
-import { asRunId } from "../../machines/index.js";
-import { checkHistory } from "../harness/history.js";
-import { look } from "../run/seen.js";
-import type { Part, Scene } from "./scene.js";
-import type { Chance } from "./world.js";
+import { asRunId } from "../../../machines/index.js";
+import { checkHistory } from "../../harness/history.js";
+import { look } from "../../run/seen.js";
+import type { Part, Scene } from "../scene.js";
+import type { Chance } from "../world/world.js";
 
 /** Where a run was when it was looked at. */
 interface Position {

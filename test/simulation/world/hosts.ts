@@ -2,7 +2,7 @@
 // Duplex, so everything above the socket is real. What a host says is its site's; here a connection is made, refused, lost or cut.
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
-import type { Surroundings } from "../../src/cluster/foundations.js";
+import type { Surroundings } from "../../../src/cluster/foundations.js";
 import type { Chance, Life, World } from "./world.js";
 
 /** Of the service: each receiver has one that is derived from it. */

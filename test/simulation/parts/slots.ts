@@ -1,9 +1,9 @@
 // Concurrency keys: clients start more runs of a key than its limit, of each way to treat those that find no slot, and steps whose action has a limit. At
 // every moment that is looked at no key has more holders than slots, by its tickets and by the runs themselves, and those that wait come in order.
-import { SagaError } from "../../src/errors.js";
-import { publish } from "../run/rig.js";
-import type { Part, Scene } from "./scene.js";
-import type { Chance } from "./world.js";
+import { SagaError } from "../../../src/errors.js";
+import { publish } from "../../run/rig.js";
+import type { Part, Scene } from "../scene.js";
+import type { Chance } from "../world/world.js";
 
 interface Limited {
   readonly limit: number;

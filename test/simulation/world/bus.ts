@@ -1,8 +1,8 @@
 // The bus between simulated nodes: each node's own exchange, and between them a network that loses, repeats, delays and reorders what it carries, and
 // that brings what no node has sent.
-import type { RunId } from "../../machines/index.js";
-import type { Bus, BusOptions } from "../../src/bus/bus.js";
-import { Exchange } from "../../src/bus/exchange.js";
+import type { RunId } from "../../../machines/index.js";
+import type { Bus, BusOptions } from "../../../src/bus/bus.js";
+import { Exchange } from "../../../src/bus/exchange.js";
 import type { Chance, Life, World } from "./world.js";
 
 export interface BusFaults {

@@ -1,10 +1,11 @@
 // What goes wrong in a story with nodes, their sessions, the bus and workers.
-import { NO_BUS_FAULTS } from "./bus.js";
-import type { Home } from "./cluster.js";
+
+import type { Home } from "../cluster.js";
+import type { Part, Scene } from "../scene.js";
+import { NO_WORKER_FAULTS } from "../workers/stream-worker.js";
+import { NO_BUS_FAULTS } from "../world/bus.js";
+import type { Chance, Life } from "../world/world.js";
 import { asText, drawn, type Faults, turnOf } from "./faults.js";
-import type { Part, Scene } from "./scene.js";
-import { NO_WORKER_FAULTS } from "./workers.js";
-import type { Chance, Life } from "./world.js";
 
 /** The highest chance of each. Of a node, once a second; of the store, for each group of messages; of the bus, for each message; of a worker, for each step. */
 const MOST = {

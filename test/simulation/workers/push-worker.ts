@@ -1,13 +1,13 @@
 // What a worker does that opens no stream to a node, whatever brings it its steps: it does a step once, remembers what came of each dispatch, and reports over
 // the API until a node has recorded it. It shares the ledger with the workers of the streams.
-import type { Command } from "../../machines/index.js";
-import { asRunId, parseDispatchId } from "../../machines/index.js";
-import { EVERYTHING } from "../../src/access/index.js";
-import { SagaError } from "../../src/errors.js";
-import { isStoreAway } from "../../src/store/engine/failure.js";
-import type { Cluster } from "./cluster.js";
-import type { StepAsked } from "./workers.js";
-import type { Chance } from "./world.js";
+import type { Command } from "../../../machines/index.js";
+import { asRunId, parseDispatchId } from "../../../machines/index.js";
+import { EVERYTHING } from "../../../src/access/index.js";
+import { SagaError } from "../../../src/errors.js";
+import { isStoreAway } from "../../../src/store/engine/failure.js";
+import type { Cluster } from "../cluster.js";
+import type { Chance } from "../world/world.js";
+import type { StepAsked } from "./stream-worker.js";
 
 /** The members of the message of a step that a worker looks at. */
 export interface Message extends StepAsked {

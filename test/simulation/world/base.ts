@@ -1,7 +1,7 @@
 // The store that stories begin with: one PGlite for all of them, migrated once, and put back as it was then before each story.
-import { migrateDatabase } from "../../src/store/migrate/migrate.js";
-import { silentLog } from "../harness/database.js";
-import { STORE_URL } from "./cluster.js";
+import { migrateDatabase } from "../../../src/store/migrate/migrate.js";
+import { silentLog } from "../../harness/database.js";
+import { STORE_URL } from "../cluster.js";
 import { SimulatedPostgres, type StoreTime } from "./postgres.js";
 import type { Snapshot } from "./snapshot.js";
 import { type Life, World } from "./world.js";

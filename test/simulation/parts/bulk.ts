@@ -1,14 +1,14 @@
 // Operators of a story: they start batches of small runs, and have bulk jobs act on them, and on the families of other clients; they stop jobs and resume
 // them. Each job has an actor of its own, so that the histories of its targets tell what it did to each of them.
-import type { JsonObject, RunId } from "../../machines/index.js";
-import { EVERYTHING } from "../../src/access/index.js";
-import { filterOf } from "../../src/api/run-filters.js";
-import { SagaError } from "../../src/errors.js";
-import { targetRunId } from "../../src/operate/index.js";
-import { MODES } from "../run/family-shapes.js";
-import { publish } from "../run/rig.js";
-import type { Part, Scene } from "./scene.js";
-import type { Chance } from "./world.js";
+import type { JsonObject, RunId } from "../../../machines/index.js";
+import { EVERYTHING } from "../../../src/access/index.js";
+import { filterOf } from "../../../src/api/run-filters.js";
+import { SagaError } from "../../../src/errors.js";
+import { targetRunId } from "../../../src/operate/index.js";
+import { MODES } from "../../run/family-shapes.js";
+import { publish } from "../../run/rig.js";
+import type { Part, Scene } from "../scene.js";
+import type { Chance } from "../world/world.js";
 
 interface Act {
   readonly action: string;

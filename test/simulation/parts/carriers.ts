@@ -1,16 +1,16 @@
 // The part of a story that is about carriers that push: their workers, the workflows that need them, what others publish and receive, and what must have come
 // of it. The laws of runs and undos are those of all other steps.
 
-import { asRunId } from "../../machines/index.js";
-import { publish } from "../run/rig.js";
-import { look } from "../run/seen.js";
-import type { BrokerMessage } from "./broker.js";
+import { asRunId } from "../../../machines/index.js";
+import { publish } from "../../run/rig.js";
+import { look } from "../../run/seen.js";
+import type { Part, Scene } from "../scene.js";
+import { PushWorker } from "../workers/push-worker.js";
+import { QueueWorker } from "../workers/queue-worker.js";
+import { HOSTS, Sites } from "../workers/sites.js";
+import type { BrokerMessage } from "../world/broker.js";
+import type { Chance } from "../world/world.js";
 import { CARRIED, EMITTED, OUTSIDE_TOPIC, registerPushed, STEPS_QUEUE, TOLD } from "./carried.js";
-import { PushWorker } from "./push-worker.js";
-import { QueueWorker } from "./queue-worker.js";
-import type { Part, Scene } from "./scene.js";
-import { HOSTS, Sites } from "./sites.js";
-import type { Chance } from "./world.js";
 
 /** How often the workflows are among those that clients choose from. */
 const WEIGHT = 2;

@@ -1,12 +1,12 @@
 // The sites of the simulated hosts: an HTTP worker, a server of requests, and a receiver of webhooks. Each checks what it gets, and answers well, badly, late,
 // in pieces or not at all.
 import { Webhook } from "standardwebhooks";
-import { keyOf } from "../../src/egress/signature.js";
-import { readSigning, WEBHOOK } from "../../src/egress/signing.js";
-import type { Cluster } from "./cluster.js";
-import { type Conversation, type Request, response, SIGNING_SECRET } from "./hosts.js";
+import { keyOf } from "../../../src/egress/signature.js";
+import { readSigning, WEBHOOK } from "../../../src/egress/signing.js";
+import type { Cluster } from "../cluster.js";
+import { type Conversation, type Request, response, SIGNING_SECRET } from "../world/hosts.js";
+import type { Chance } from "../world/world.js";
 import { type Message, messageOf, type PushWorker } from "./push-worker.js";
-import type { Chance } from "./world.js";
 
 /** The service of all workers that open no stream. */
 export const PUSHED = "depot";

@@ -1,10 +1,10 @@
 // Operators of a story: they pause and resume runs, end some without waiting, and act on what waits for a person, a step or an undo that failed for good. In
 // the calm they bring all of it to an end.
-import { asRunId, type OperatorAct, type RunId } from "../../machines/index.js";
-import { SHAPES } from "../run/family-shapes.js";
-import { publish } from "../run/rig.js";
-import type { Part, Scene } from "./scene.js";
-import type { Chance } from "./world.js";
+import { asRunId, type OperatorAct, type RunId } from "../../../machines/index.js";
+import { SHAPES } from "../../run/family-shapes.js";
+import { publish } from "../../run/rig.js";
+import type { Part, Scene } from "../scene.js";
+import type { Chance } from "../world/world.js";
 
 /** A run that has not ended. */
 interface Open {

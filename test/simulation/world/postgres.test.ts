@@ -1,7 +1,7 @@
 // The simulated Postgres with the real driver: several pools share one backend, and sessions, faults and snapshots are as the nodes expect them.
 import postgres, { type Sql } from "postgres";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { randomOf } from "../machines/scheduler.js";
+import { randomOf } from "../../machines/scheduler.js";
 import { type SessionFate, SimulatedPostgres, type StoreTime } from "./postgres.js";
 import type { Snapshot } from "./snapshot.js";
 

@@ -1,11 +1,11 @@
 // What goes wrong in a story with the server of Postgres: it starts again, a standby takes over that lacks the last commits, its disk is full, it takes
 // no writes or no sessions, and its clock jumps.
-import type { RunId } from "../../machines/index.js";
-import { otherServer } from "./base.js";
+import type { RunId } from "../../../machines/index.js";
+import type { Part, Scene } from "../scene.js";
+import { otherServer } from "../world/base.js";
+import type { Refusal } from "../world/postgres.js";
+import type { Chance } from "../world/world.js";
 import { asText, drawn, type Faults, turnOf } from "./faults.js";
-import type { Refusal } from "./postgres.js";
-import type { Part, Scene } from "./scene.js";
-import type { Chance } from "./world.js";
 
 /** The highest chance of each, every two seconds. */
 const MOST = { restarts: 0.1, failover: 0.2, fullDisk: 0.1, readOnly: 0.1, noSessions: 0.1, clockJump: 0.1 };

@@ -1,10 +1,10 @@
 // Runs that wait for events, and clients that publish these through the intake: a run takes each event once at most, and misses none that was acknowledged
 // while it had to take it. A group of listeners shares a key, and all of its events come after the starts of its runs were acknowledged.
-import type { RunId } from "../../machines/index.js";
-import { EventIntake } from "../../src/events/announcer.js";
-import { publish, type Step } from "../run/rig.js";
-import type { Part, Scene } from "./scene.js";
-import type { Chance } from "./world.js";
+import type { RunId } from "../../../machines/index.js";
+import { EventIntake } from "../../../src/events/announcer.js";
+import { publish, type Step } from "../../run/rig.js";
+import type { Part, Scene } from "../scene.js";
+import type { Chance } from "../world/world.js";
 
 /** By the id of the workflow: how many events each of its runs takes. */
 const TAKES: Readonly<Record<string, number>> = { hear_one: 1, hear_two: 2, hear_now: 1 };

@@ -2,12 +2,12 @@
 // nonsense, and at another node than the one that sent the step. Each worker keeps what it has done under its idempotency key, as the SDK's do.
 import { EventEmitter } from "node:events";
 import { Metadata } from "@grpc/grpc-js";
-import type { WorkerCall } from "../../src/dispatch/grpc/stream.js";
-import type { NodeDispatcher } from "../../src/dispatch/node-dispatcher.js";
-import type { CoordinatorMessage, ExecuteStep, WorkerMessage } from "../../src/sdk/protocol/index.js";
-import type { Deed } from "../run/family-laws.js";
-import { turnOf } from "./faults.js";
-import type { Chance, Life, World } from "./world.js";
+import type { WorkerCall } from "../../../src/dispatch/grpc/stream.js";
+import type { NodeDispatcher } from "../../../src/dispatch/node-dispatcher.js";
+import type { CoordinatorMessage, ExecuteStep, WorkerMessage } from "../../../src/sdk/protocol/index.js";
+import type { Deed } from "../../run/family-laws.js";
+import { turnOf } from "../trouble/faults.js";
+import type { Chance, Life, World } from "../world/world.js";
 
 /** A node's end of a stream, as gRPC gives it to the service. */
 class SimulatedCall extends EventEmitter {

@@ -2,7 +2,7 @@
 // connection that is lost some of it is never answered.
 import { EventEmitter } from "node:events";
 import type { ChannelModel } from "amqplib";
-import type { Surroundings } from "../../src/cluster/foundations.js";
+import type { Surroundings } from "../../../src/cluster/foundations.js";
 import type { BrokerMessage, Connected, Consumer, SimulatedBroker } from "./broker.js";
 import type { Life } from "./world.js";
 
