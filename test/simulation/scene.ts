@@ -60,11 +60,6 @@ export class Scene {
     return this.cluster.world.as(this.operator, act);
   }
 
-  /** What a statement of the operator's answers: it is sent where it is awaited. */
-  look<Value>(read: (sql: Sql) => PromiseLike<Value>): Promise<Value> {
-    return this.asOperator(async () => await read(this.sql));
-  }
-
   count(what: string): void {
     this.counts[what] = (this.counts[what] ?? 0) + 1;
   }
@@ -108,10 +103,10 @@ export class Scene {
   }
 
   /** What the operator reads of the store, as soon as it answers. */
-  async read<Value>(act: (sql: Sql) => Promise<Value>): Promise<Value> {
+  async read<Value>(act: (sql: Sql) => PromiseLike<Value>): Promise<Value> {
     while (true) {
       try {
-        return await this.asOperator(() => act(this.sql));
+        return await this.asOperator(async () => await act(this.sql));
       } catch (error) {
         if (!isStoreAway(error)) throw error;
         await this.cluster.sleep(500);

@@ -237,7 +237,7 @@ export class Bulk implements Part {
     const { scene } = this;
     const ids = this.jobs.map(({ id }) => id);
     const left = () =>
-      scene.look((sql) => sql`select id from bulk_jobs where id = any(${ids}::text[]::uuid[]) and state = 'running'`);
+      scene.read((sql) => sql`select id from bulk_jobs where id = any(${ids}::text[]::uuid[]) and state = 'running'`);
     while ((await left()).length > 0) await scene.cluster.sleep(500);
   }
 

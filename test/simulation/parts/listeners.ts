@@ -171,7 +171,7 @@ export class Listeners implements Part {
   /** Its wait is durable already. */
   private async waits({ runs }: Group): Promise<boolean> {
     const { scene } = this;
-    const rows = await scene.look(
+    const rows = await scene.read(
       (sql) => sql`
         select id from runs where id = any(${runs}::text[]::uuid[]) and terminal_at is null and paused_reason = 'event'`,
     );
@@ -183,7 +183,7 @@ export class Listeners implements Part {
     const { scene } = this;
     if (workflowId !== NOW) return 0;
     await scene.cluster.sleep(1_000);
-    const rows = await scene.look(
+    const rows = await scene.read(
       (sql) => sql`select id from runs where id = any(${runs}::text[]::uuid[]) and terminal_at is not null`,
     );
     return rows.length;

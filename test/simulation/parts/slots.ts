@@ -120,7 +120,7 @@ export class Slots implements Part {
 
   /** Too many are held, or one is held by a ticket that came after one that still waits. No operator pauses these runs, so none lets others pass. */
   private tickets(): Promise<readonly { readonly what: string }[]> {
-    return this.scene.look(
+    return this.scene.read(
       (sql) => sql<{ what: string }[]>`
         select scope || ' ' || key || ' has ' || count(*) || ' holders, and the limit is ' || max(slot_limit) as what
         from concurrency_tickets where granted_at is not null or reserved_until > clock_timestamp()
@@ -134,7 +134,7 @@ export class Slots implements Part {
 
   /** Runs, and steps, that go on: they have asked for their slot, and wait for it no more. */
   private holders() {
-    return this.scene.look(
+    return this.scene.read(
       (sql) => sql<{ workflow: string; key: string; holders: number }[]>`
         select workflow_id as workflow, business_key as key, count(*)::int as holders from runs
         where terminal_at is null and workflow_id = any(${WORKFLOWS}::text[]) and state <> 'pending'

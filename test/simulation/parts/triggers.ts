@@ -223,7 +223,7 @@ export class Triggers implements Part {
     if (!trigger) return;
     const at = Math.floor(world.time + chance() * 2_000);
     trigger.isChanging = true;
-    const moved = await scene.look(
+    const moved = await scene.read(
       (sql) => sql`
         update triggers set next_fire_at = ${new Date(at)} where id = ${trigger.id} and enabled and next_fire_at > ${new Date(at)}
           and next_fire_at = date_trunc('minute', next_fire_at) returning id`,
@@ -261,7 +261,7 @@ export class Triggers implements Part {
   private async look(): Promise<void> {
     const able = this.triggers.filter(({ configs }) => configs.every(skips));
     const ids = able.map(({ id }) => id);
-    const rows = await this.scene.look(
+    const rows = await this.scene.read(
       (sql) => sql<{ what: string }[]>`
         select 'trigger ' || trigger_id || ' skips, and has ' || count(*) || ' runs at once' as what from runs
         where terminal_at is null and trigger_id = any(${ids}::text[]::uuid[]) group by trigger_id having count(*) > 1
@@ -277,7 +277,7 @@ export class Triggers implements Part {
     while (this.under > 1) await cluster.sleep(200);
     const until = cluster.world.now + SETTLED_MS;
     const left = () =>
-      this.scene.look(
+      this.scene.read(
         (sql) => sql`
           select id from trigger_fires where due_at is not null
           union all select id from triggers where enabled and next_fire_at <= clock_timestamp()
@@ -288,7 +288,7 @@ export class Triggers implements Part {
     const stillLeft = (await left()).length;
     if (stillLeft > 0) this.broken.add(`${stillLeft} ticks, fires and events are still due`);
     for (const trigger of this.triggers) trigger.decidedUntil = cluster.world.time - SURE_MS;
-    await this.scene.look((sql) => sql`update triggers set enabled = false, next_fire_at = null`);
+    await this.scene.read((sql) => sql`update triggers set enabled = false, next_fire_at = null`);
   }
 
   /** The first trigger on records has fired for each of its events, once. A record that a run reported is published once. */

@@ -107,7 +107,7 @@ export class Watchers implements Part {
     const newest = [...acknowledged.runs].slice(-NEWEST) as RunId[];
     const root = newest[Math.floor(this.chance() * newest.length)];
     if (root === undefined || this.chance() < 0.6) return root;
-    const children = await this.scene.look(
+    const children = await this.scene.read(
       (sql) => sql<{ id: RunId }[]>`select id from runs where root_run_id = ${root} order by id limit 20`,
     );
     return children[Math.floor(this.chance() * children.length)]?.id ?? root;
