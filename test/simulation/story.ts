@@ -46,7 +46,7 @@ const SETUP_MS = 600_000;
 /** After the storm: what ends by itself has ended, and the rest is cancelled. */
 const CALM_MS = 90_000;
 const STEP_MS = 2_000;
-const END_MS = 1_800_000;
+const END_MS = 600_000;
 /** Until what is owed has been delivered, and rows without a use are gone. */
 const QUIET_MS = 400_000;
 

@@ -67,6 +67,10 @@ export class World {
   private failure: unknown;
   private readonly ids: Chance;
   private readonly bytes: Chance;
+  /** Of its own: a process draws many at once, and what a story has left of them serves the next one. */
+  private readonly tokens: Chance;
+  private readonly entropy: Chance;
+  private readonly ofStore: Chance;
   private readonly jitter: Chance;
 
   constructor(
@@ -75,6 +79,9 @@ export class World {
   ) {
     this.ids = chanceOf(`${seed} ids`);
     this.bytes = chanceOf(`${seed} bytes`);
+    this.tokens = chanceOf(`${seed} tokens`);
+    this.entropy = chanceOf(`${seed} entropy`);
+    this.ofStore = chanceOf(`${seed} store`);
     this.jitter = chanceOf(`${seed} jitter`);
   }
 
@@ -149,7 +156,7 @@ export class World {
   enter(): () => void {
     const ambient = this.ambient();
     replaceAmbient(ambient);
-    const restore = replaceGlobals(ambient, () => this.bytes());
+    const restore = replaceGlobals(ambient, () => this.entropy());
     return () => {
       replaceAmbient(undefined);
       restore();
@@ -196,11 +203,11 @@ export class World {
 
   /** For random numbers of the store. */
   chanceOfStore(): number {
-    return this.bytes();
+    return this.ofStore();
   }
 
   private word(): bigint {
-    return BigInt(Math.floor(this.bytes() * 2 ** 32));
+    return BigInt(Math.floor(this.tokens() * 2 ** 32));
   }
 
   private delay(ms: number, signal: AbortSignal | undefined): Promise<void> {
