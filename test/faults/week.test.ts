@@ -1,6 +1,6 @@
-// A week in an hour: seven days of the database's clock pass, with load, faults and nights, on small disks that hold a week only because retention
-// deletes. In a day's calm the memory of nodes and the time of a run are read; then come faults, from a seed, until the day is over; then the clocks go
-// on to the next day under load, and every law is checked. SAGA_TEST_WEEK_MINUTES has another duration than 60; the checks come on top of it.
+// A week in an hour: seven days of the database's clock pass, with load, faults, retention and nights. In a day's calm the memory of nodes and the time of
+// a run are read; then come faults, from a seed, until the day is over; then the clocks go on to the next day under load, and every law is checked.
+// SAGA_TEST_WEEK_MINUTES has another duration than 60; the checks come on top of it.
 // @module-tag alone
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { firstSeed } from "../harness/long.js";

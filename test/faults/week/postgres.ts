@@ -18,12 +18,13 @@ const PROGRAMS = ["initdb", "postgres", "pg_basebackup"];
 const LOG_LINES = 500;
 /** Of a server, if a test fails. */
 const TOLD_LINES = 30;
+const FULL = /could not extend file .*No space left on device/;
 const REFUSED = /too many clients|connection slots are reserved/;
 
 /** All that the nodes open, twice: those of a dead node are there for a while. */
 export const MOST_SESSIONS = 140;
-/** The data of a week stay below it only because retention deletes, and autovacuum makes room. */
-const DATA_MEGABYTES = 768;
+/** Twice what the week of an hour needs: it is filled in a moment. */
+const DATA_MEGABYTES = 512;
 /** Twice what checkpoints may let it grow to, beside what is kept for a standby. */
 const WAL_MEGABYTES = 512;
 
@@ -61,6 +62,7 @@ export class Server {
   private readonly wal: SmallDisk;
   private readonly lines: string[] = [];
   private refused = 0;
+  private full = 0;
   private child: ChildProcess | undefined;
 
   constructor(readonly options: ServerOptions) {
@@ -133,6 +135,7 @@ export class Server {
   private readonly keep = (line: string): void => {
     this.lines.push(line);
     if (REFUSED.test(line)) this.refused++;
+    if (FULL.test(line)) this.full++;
     if (this.lines.length > LOG_LINES) this.lines.shift();
   };
 
@@ -142,6 +145,11 @@ export class Server {
 
   get isRunning(): boolean {
     return this.child !== undefined;
+  }
+
+  /** Statements that found the disk full. */
+  get foundFull(): number {
+    return this.full;
   }
 
   /** Sessions that it refused because there were too many. */

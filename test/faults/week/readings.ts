@@ -25,6 +25,8 @@ export interface Sizes {
   readonly databaseMegabytes: number;
   readonly runs: number;
   readonly events: number;
+  /** Attempts that timed out, in the audit rows that are left: a night cuts off those that are in progress. */
+  readonly timeouts: number;
   readonly partitions: readonly string[];
 }
 
@@ -61,15 +63,16 @@ function memoryOf(pid: number): number {
 }
 
 export async function sizesOf(sql: Sql): Promise<Sizes> {
-  const [row] = await sql<{ bytes: string; runs: number; events: number }[]>`
+  const [row] = await sql<{ bytes: string; runs: number; events: number; timeouts: number }[]>`
     select pg_database_size(current_database())::text as bytes, (select count(*)::int from runs) as runs,
-      (select count(*)::int from run_events) as events`;
+      (select count(*)::int from run_events) as events,
+      (select count(*)::int from run_events where event_type = 'step.failed' and metadata->>'code' = 'timeout') as timeouts`;
   const partitions = await sql<{ name: string }[]>`
     select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
     where i.inhparent = 'run_events'::regclass and c.relname ~ '[0-9]{8}$' order by 1`;
-  const { bytes = "0", runs = 0, events = 0 } = row ?? {};
+  const { bytes = "0", runs = 0, events = 0, timeouts = 0 } = row ?? {};
   const databaseMegabytes = Math.round(Number(bytes) / MEGABYTE);
-  return { databaseMegabytes, runs, events, partitions: partitions.map(({ name }) => name) };
+  return { databaseMegabytes, runs, events, timeouts, partitions: partitions.map(({ name }) => name) };
 }
 
 /** The last quarter against the first one, of at least four readings. */

@@ -4,14 +4,14 @@ import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import type { Sql } from "postgres";
 import { inject } from "vitest";
-import { lives } from "../../cluster/rig.js";
+import { lives, logged } from "../../cluster/rig.js";
 import { ownExchange } from "../../harness/rabbitmq.js";
 import { openPrivateRedis, type PrivateRedis } from "../../harness/redis.js";
 import { createService, type ServiceProcess } from "../../harness/service.js";
 import { until } from "../../harness/until.js";
 import { Client } from "../client.js";
 import { openShop, type Shop } from "../shop.js";
-import { buildClockLibrary, DAY_MS, HostClock, untilSaturday } from "./clocks.js";
+import { buildClockLibrary, DAY_MS, HOUR_MS, HostClock, untilSaturday } from "./clocks.js";
 import { openFolder, removeFolder } from "./disk.js";
 import { Pair } from "./pair.js";
 
@@ -58,6 +58,7 @@ export class Stage {
     };
     const machineOf = async (clock: HostClock): Promise<Machine> => {
       const service = await (await createService({ ...settings, ...clock.env })).start({ within: 120_000 });
+      expectClock(service, clock);
       return { service, client: new Client(service.url), clock };
     };
     const machines = [await machineOf(clockOf("old")), await machineOf(clockOf("young"))] as const;
@@ -132,6 +133,14 @@ export class Stage {
     this.databaseClock.close();
     removeFolder(this.folder);
   }
+}
+
+/** A node that asked the system's own clock would see nothing of all this. */
+function expectClock(service: ServiceProcess, { aheadMs }: HostClock): void {
+  const [ready] = logged(service, "node ready");
+  const ahead = Date.parse(ready?.time ?? "") - Date.now();
+  if (!(Math.abs(ahead - aheadMs) < HOUR_MS))
+    throw new Error(`the clock of a node is ahead by ${ahead}, not ${aheadMs}`);
 }
 
 /** The processes of its nodes, the oldest first. The log is no place to look for them: that of an hour is longer than what is kept of it. */
