@@ -56,7 +56,10 @@ const failover: Fault = {
   happen: ({ stage }) => stage.postgres.failOver(),
 };
 
-/** It is full when Postgres says so to a session of ours, and lasts until it has said so to a node, or that takes too long. */
+/**
+ * It is full when Postgres says so to a session of ours, and lasts until it has said so to a node, or that takes too long. A checkpoint at that moment
+ * ends the server; it is started again when there is room.
+ */
 const diskFull: Fault = {
   name: "the disk of Postgres full",
   async happen({ stage }) {
@@ -64,7 +67,8 @@ const diskFull: Fault = {
     const { data } = server;
     const usedMegabytes = data.usedMegabytes;
     let nodesTold = 0;
-    const isFull = async () => data.fill() > 0 && (await codeOfGrowth(stage)) === DISK_FULL;
+    const isFull = async () =>
+      data.fill() > 0 && ((await codeOfGrowth(stage)) === DISK_FULL || !server.isRunning);
     try {
       await stage.sql`create table if not exists week_filler (value text)`;
       await until(isFull, { within: WITHIN_MS, what: "a full disk" });
@@ -78,9 +82,14 @@ const diskFull: Fault = {
     } finally {
       data.free();
     }
-    await until(async () => (await codeOfGrowth(stage)) === undefined, { within: WITHIN_MS, what: "room again" });
+    let revived = 0;
+    const hasRoom = async () => {
+      if (await server.revive()) revived++;
+      return (await codeOfGrowth(stage)) === undefined;
+    };
+    await until(hasRoom, { within: WITHIN_MS, pause: 200, what: "room again" });
     await stage.sql`truncate week_filler`;
-    return { usedMegabytes, nodesTold };
+    return { usedMegabytes, nodesTold, revived };
   },
 };
 

@@ -124,12 +124,17 @@ export class Server {
       if (this.child === child) this.child = undefined;
     });
     await this.withSession(async ({ sql }) => {
-      const answers = async () => {
-        if (!this.isRunning) throw new Error(this.lines.slice(-10).join("\n"));
-        return (await sql`select 1`).length === 1;
-      };
-      await until(answers, { what: `the server ${this.options.name}` });
+      const answers = async () => (this.isRunning ? (await sql`select 1`).length === 1 : "ended");
+      const state = await until(answers, { what: `the server ${this.options.name}` });
+      if (state === "ended") throw new Error(`a server has ended:\n${this.lastLines.join("\n")}`);
     });
+  }
+
+  /** If it has ended by itself, as an init system does: with a full disk, the next checkpoint ends it, and so does the recovery afterwards. */
+  async revive(): Promise<boolean> {
+    if (this.isRunning) return false;
+    await this.start();
+    return true;
   }
 
   private readonly keep = (line: string): void => {
@@ -176,8 +181,16 @@ export class Server {
     // The first one starts no further ones while the list is read.
     process.kill(pid, "SIGSTOP");
     const all = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean).map(Number);
-    for (const each of [pid, ...all]) process.kill(each, "SIGKILL");
+    for (const each of [pid, ...all]) killQuietly(each);
     const gone = () => !this.isRunning && !all.some(lives);
     await until(gone, { what: `the death of the server ${this.options.name}` });
+  }
+}
+
+function killQuietly(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It has ended meanwhile.
   }
 }
