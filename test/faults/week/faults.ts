@@ -67,8 +67,7 @@ const diskFull: Fault = {
     const { data } = server;
     const usedMegabytes = data.usedMegabytes;
     let nodesTold = 0;
-    const isFull = async () =>
-      data.fill() > 0 && ((await codeOfGrowth(stage)) === DISK_FULL || !server.isRunning);
+    const isFull = async () => data.fill() > 0 && ((await codeOfGrowth(stage)) === DISK_FULL || !server.isRunning);
     try {
       await stage.sql`create table if not exists week_filler (value text)`;
       await until(isFull, { within: WITHIN_MS, what: "a full disk" });
