@@ -17,6 +17,8 @@ const WITHIN_MS = 60_000;
 const FILLER_ROWS = 200;
 
 const DISK_FULL = "53100";
+/** The part of the full disks that have a checkpoint. */
+const CHECKPOINTS = 0.3;
 
 export type Random = () => number;
 
@@ -58,13 +60,14 @@ const failover: Fault = {
 
 /**
  * It is full when Postgres says so to a session of ours, and lasts until it has said so to a node, or that takes too long. A checkpoint at that moment
- * ends the server; it is started again when there is room.
+ * can end the server; it is started again when there is room. Some have one.
  */
 const diskFull: Fault = {
   name: "the disk of Postgres full",
-  async happen({ stage }) {
+  async happen({ stage, random }) {
     const server = stage.postgres.primary;
     const { data } = server;
+    const checkpoint = random() < CHECKPOINTS;
     const usedMegabytes = data.usedMegabytes;
     let nodesTold = 0;
     const isFull = async () => data.fill() > 0 && ((await codeOfGrowth(stage)) === DISK_FULL || !server.isRunning);
@@ -73,6 +76,8 @@ const diskFull: Fault = {
       await until(isFull, { within: WITHIN_MS, what: "a full disk" });
       const [full, before] = [performance.now(), server.foundFull];
       const held = () => performance.now() - full;
+      // It fails, or the session ends with the server.
+      if (checkpoint) await stage.sql`checkpoint`.catch(() => {});
       // What becomes free meanwhile is taken, too.
       for (; held() < HELD_MS || (nodesTold === 0 && held() < MOST_HELD_MS); await delay(HELD_MS / 10)) {
         data.fill();
@@ -88,7 +93,7 @@ const diskFull: Fault = {
     };
     await until(hasRoom, { within: WITHIN_MS, pause: 200, what: "room again" });
     await stage.sql`truncate week_filler`;
-    return { usedMegabytes, nodesTold, revived };
+    return { usedMegabytes, nodesTold, checkpoint, revived };
   },
 };
 
