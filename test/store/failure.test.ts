@@ -24,6 +24,15 @@ describe("an error of the store", () => {
     (code) => expect(isStoreAway({ code })).toBe(false),
   );
 
+  it.each(["FATAL", "PANIC"])("XX000 that has ended the session (%s): the store is away", (severity) =>
+    expect(isStoreAway({ code: "XX000", severity })).toBe(true),
+  );
+
+  it.each([
+    { code: "XX000", severity: "ERROR" },
+    { code: "28P01", severity: "FATAL" },
+  ])("$code, $severity: the request is at fault", (error) => expect(isStoreAway(error)).toBe(false));
+
   it("distinguishes the codes of Postgres from those of the system", () => {
     expect(["23505", "P0001", "XX000"].map((code) => sqlStateOf({ code }))).toEqual(["23505", "P0001", "XX000"]);
     expect(["EPIPE", "ECONNRESET", "CONNECTION_ENDED"].map((code) => sqlStateOf({ code }))).toEqual([
