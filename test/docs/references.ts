@@ -97,6 +97,7 @@ const OF_TESTS = [
   "SAGA_TEST_HOST_FAULTS",
   "SAGA_TEST_HOSTS_ROOT",
   "SAGA_TEST_HOSTS_LOGS",
+  "SAGA_TEST_WEEK_MINUTES",
 ];
 /** The documents say what has become of the retired ones, and of those that a later release has. */
 const ELSEWHERE = [...Object.keys(RETIRED), "SAGA_AUTH_JWKS_URL", "SAGA_AUTH_JWKS_FILE"];
