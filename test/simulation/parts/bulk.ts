@@ -9,6 +9,7 @@ import { MODES } from "../../run/family-shapes.js";
 import { publish } from "../../run/rig.js";
 import type { Part, Scene } from "../scene.js";
 import type { Chance } from "../world/world.js";
+import { Work } from "./work.js";
 
 interface Act {
   readonly action: string;
@@ -55,20 +56,21 @@ const GENTLE = ACTS.slice(0, 4);
 
 export class Bulk implements Part {
   private readonly chance: Chance;
+  private readonly work: Work;
   private readonly jobs: Job[] = [];
   private readonly stopped = new Set<string>();
   private readonly broken: string[] = [];
   private batches = 0;
   private started = 0;
   private asked = 0;
-  private under = 0;
 
   constructor(private readonly scene: Scene) {
     this.chance = scene.chanceOf("bulk");
+    this.work = new Work(scene, this.chance);
   }
 
   get isUnderWay(): boolean {
-    return this.under > 0;
+    return this.work.isUnderWay;
   }
 
   async prepare(): Promise<void> {
@@ -94,15 +96,12 @@ export class Bulk implements Part {
   }
 
   async storm(end: number): Promise<void> {
-    await Promise.all(Array.from({ length: OPERATORS }, () => this.operator(end)));
+    const operator = () => this.work.each(end, PAUSE_MS, () => this.actOnOne());
+    await Promise.all(Array.from({ length: OPERATORS }, operator));
   }
 
   calm(): void {
-    this.under++;
-    this.tidy().then(
-      () => this.under--,
-      (error: unknown) => this.scene.cluster.world.fail(error),
-    );
+    this.work.finish(() => this.tidy());
   }
 
   async violations(): Promise<readonly string[]> {
@@ -128,18 +127,6 @@ export class Bulk implements Part {
     if (row?.count !== this.started + again)
       found.push(`${this.started} runs of batches were started, ${again} again, and there are ${row?.count}`);
     return found;
-  }
-
-  private async operator(end: number): Promise<void> {
-    const { chance, scene } = this;
-    const { cluster } = scene;
-    while (cluster.world.now < end) {
-      await cluster.sleep(chance() * PAUSE_MS);
-      if (cluster.world.now >= end) return;
-      this.under++;
-      await this.actOnOne();
-      this.under--;
-    }
   }
 
   /** On a batch, or on families of other clients. */
@@ -222,8 +209,6 @@ export class Bulk implements Part {
 
   /** All jobs go on, and what waits for an operator gets one. */
   private async tidy(): Promise<void> {
-    const { cluster } = this.scene;
-    while (this.under > 1) await cluster.sleep(200);
     for (const id of [...this.stopped]) await this.resume(id);
     await this.allEnd();
     await this.job({ paused_reason: ["operator"], root_only: true }, { action: "resume", params: {} });

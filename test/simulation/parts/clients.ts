@@ -6,20 +6,22 @@ import { MODES, SHAPES } from "../../run/family-shapes.js";
 import { publish, registerActions } from "../../run/rig.js";
 import type { Part, Scene } from "../scene.js";
 import type { Chance } from "../world/world.js";
+import { Work } from "./work.js";
 
 const CLIENTS = 4;
 
 export class Clients implements Part {
   private readonly chance: Chance;
-  private under = 0;
+  private readonly work: Work;
   private made = 0;
 
   constructor(private readonly scene: Scene) {
     this.chance = scene.chanceOf("clients");
+    this.work = new Work(scene, this.chance);
   }
 
   get isUnderWay(): boolean {
-    return this.under > 0;
+    return this.work.isUnderWay;
   }
 
   async prepare(): Promise<void> {
@@ -38,23 +40,18 @@ export class Clients implements Part {
   }
 
   async storm(end: number): Promise<void> {
-    await Promise.all(Array.from({ length: CLIENTS }, () => this.client(end)));
+    const client = () => this.work.each(end, 1_000, () => this.serveOne());
+    await Promise.all(Array.from({ length: CLIENTS }, client));
   }
 
-  /** Starts families one after the other, and acts on them. */
-  private async client(end: number): Promise<void> {
-    const { chance } = this;
-    const { cluster } = this.scene;
-    while (cluster.world.now < end) {
-      this.under++;
-      const runId = await this.startOne();
-      const acts = Math.floor(chance() * 5);
-      for (let nth = 0; nth < acts; nth++) {
-        await cluster.sleep(chance() * 2_000);
-        await this.act(runId);
-      }
-      this.under--;
-      await cluster.sleep(chance() * 1_000);
+  /** Starts a family, and acts on it. */
+  private async serveOne(): Promise<void> {
+    const { chance, scene } = this;
+    const runId = await this.startOne();
+    const acts = Math.floor(chance() * 5);
+    for (let nth = 0; nth < acts; nth++) {
+      await scene.cluster.sleep(chance() * 2_000);
+      await this.act(runId);
     }
   }
 

@@ -5,6 +5,7 @@ import { EventIntake } from "../../../src/events/announcer.js";
 import { publish, type Step } from "../../run/rig.js";
 import type { Part, Scene } from "../scene.js";
 import type { Chance } from "../world/world.js";
+import { Work } from "./work.js";
 
 /** By the id of the workflow: how many events each of its runs takes. */
 const TAKES: Readonly<Record<string, number>> = { hear_one: 1, hear_two: 2, hear_now: 1 };
@@ -31,16 +32,17 @@ interface Heard {
 
 export class Listeners implements Part {
   private readonly chance: Chance;
+  private readonly work: Work;
   private readonly groups: Group[] = [];
   private published = 0;
-  private under = 0;
 
   constructor(private readonly scene: Scene) {
     this.chance = scene.chanceOf("listeners");
+    this.work = new Work(scene, this.chance);
   }
 
   get isUnderWay(): boolean {
-    return this.under > 0;
+    return this.work.isUnderWay;
   }
 
   async prepare(): Promise<void> {
@@ -61,35 +63,12 @@ export class Listeners implements Part {
   }
 
   async storm(end: number): Promise<void> {
-    const { cluster } = this.scene;
-    const publisher = async () => {
-      while (cluster.world.now < end) {
-        await cluster.sleep(this.chance() * PAUSE_MS);
-        if (cluster.world.now >= end) return;
-        this.under++;
-        await this.tellOne();
-        this.under--;
-      }
-    };
+    const publisher = () => this.work.each(end, PAUSE_MS, () => this.tellOne());
     await Promise.all(Array.from({ length: PUBLISHERS }, publisher));
   }
 
-  /** Those that have got too few events get the rest. To the others nothing more is said: what they are owed, they have to take. */
   calm(): void {
-    this.under++;
-    const rest = async () => {
-      while (this.under > 1) await this.scene.cluster.sleep(200);
-      for (const group of this.groups)
-        while (group.owed < takes(group)) {
-          await this.publish(group);
-          // What one that listens now missed before its wait is not owed to it: it gets events until it has one.
-          group.owed = Math.max(group.owed, await this.endedOf(group));
-        }
-    };
-    rest().then(
-      () => this.under--,
-      (error: unknown) => this.scene.cluster.world.fail(error),
-    );
+    this.work.finish(() => this.tellTheRest());
   }
 
   async violations(): Promise<readonly string[]> {
@@ -106,6 +85,16 @@ export class Listeners implements Part {
       for (const row of rows) found.push(...heardWrongly(row, group, at));
     }
     return found;
+  }
+
+  /** Those that have got too few events get the rest. To the others nothing more is said: what they are owed, they have to take. */
+  private async tellTheRest(): Promise<void> {
+    for (const group of this.groups)
+      while (group.owed < takes(group)) {
+        await this.publish(group);
+        // What one that listens now missed before its wait is not owed to it: it gets events until it has one.
+        group.owed = Math.max(group.owed, await this.endedOf(group));
+      }
   }
 
   private async tellOne(): Promise<void> {

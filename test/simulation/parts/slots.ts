@@ -4,6 +4,7 @@ import { SagaError } from "../../../src/errors.js";
 import { publish } from "../../run/rig.js";
 import type { Part, Scene } from "../scene.js";
 import type { Chance } from "../world/world.js";
+import { Work } from "./work.js";
 
 interface Limited {
   readonly limit: number;
@@ -28,16 +29,17 @@ const LOOK_MS = 500;
 
 export class Slots implements Part {
   private readonly chance: Chance;
+  private readonly work: Work;
   private readonly broken = new Set<string>();
   private started = 0;
-  private under = 0;
 
   constructor(private readonly scene: Scene) {
     this.chance = scene.chanceOf("slots");
+    this.work = new Work(scene, this.chance);
   }
 
   get isUnderWay(): boolean {
-    return this.under > 0;
+    return this.work.isUnderWay;
   }
 
   async prepare(): Promise<void> {
@@ -58,24 +60,13 @@ export class Slots implements Part {
   }
 
   async storm(end: number): Promise<void> {
-    const clients = Array.from({ length: CLIENTS }, () => this.each(end, PAUSE_MS, () => this.startSome()));
-    await Promise.all([...clients, this.each(end, LOOK_MS, () => this.look())]);
+    const clients = Array.from({ length: CLIENTS }, () => this.work.each(end, PAUSE_MS, () => this.startSome()));
+    await Promise.all([...clients, this.work.each(end, LOOK_MS, () => this.look())]);
   }
 
   async violations(): Promise<readonly string[]> {
     await this.look();
     return [...this.broken];
-  }
-
-  private async each(end: number, pauseMs: number, act: () => Promise<void>): Promise<void> {
-    const { cluster } = this.scene;
-    while (cluster.world.now < end) {
-      await cluster.sleep(this.chance() * pauseMs);
-      if (cluster.world.now >= end) return;
-      this.under++;
-      await act();
-      this.under--;
-    }
   }
 
   /** A few at once, of one key. */

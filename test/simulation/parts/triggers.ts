@@ -10,6 +10,7 @@ import { publish } from "../../run/rig.js";
 import type { Part, Scene } from "../scene.js";
 import type { Chance } from "../world/world.js";
 import { type CheckedTrigger, firesViolations, skips } from "./trigger-laws.js";
+import { Work } from "./work.js";
 
 const WORKFLOW = "triggered";
 /** Its runs report a record. */
@@ -38,20 +39,21 @@ const SCHEDULES = ["* * * * *", "*/2 * * * *", "0 0 1 1 *", "59 23 31 12 *", "0 
 
 export class Triggers implements Part {
   private readonly chance: Chance;
+  private readonly work: Work;
   private readonly triggers: Known[] = [];
   /** Of events that were acknowledged, with the pair of states. */
   private readonly events = new Map<string, string>();
   private readonly broken = new Set<string>();
   private made = 0;
   private published = 0;
-  private under = 0;
 
   constructor(private readonly scene: Scene) {
     this.chance = scene.chanceOf("triggers");
+    this.work = new Work(scene, this.chance);
   }
 
   get isUnderWay(): boolean {
-    return this.under > 0;
+    return this.work.isUnderWay;
   }
 
   async prepare(): Promise<void> {
@@ -69,40 +71,25 @@ export class Triggers implements Part {
   }
 
   async storm(end: number): Promise<void> {
-    this.under++;
-    for (let nth = 0; nth < CRONS; nth++) await this.create(this.schedule());
-    for (const to of ["paid", "paid", "sent"]) await this.create(this.onRecord(to));
-    this.under--;
+    await this.work.do(async () => {
+      for (let nth = 0; nth < CRONS; nth++) await this.create(this.schedule());
+      for (const to of ["paid", "paid", "sent"]) await this.create(this.onRecord(to));
+    });
     await Promise.all([
-      this.each(end, AUTHOR_MS, () => this.author()),
-      this.each(end, MOVE_MS, () => this.moveAhead()),
-      this.each(end, PUBLISHER_MS, () => this.publisher()),
-      this.each(end, LOOK_MS, () => this.look()),
+      this.work.each(end, AUTHOR_MS, () => this.author()),
+      this.work.each(end, MOVE_MS, () => this.moveAhead()),
+      this.work.each(end, PUBLISHER_MS, () => this.publisher()),
+      this.work.each(end, LOOK_MS, () => this.look()),
     ]);
   }
 
   calm(): void {
-    this.under++;
-    this.settle().then(
-      () => this.under--,
-      (error: unknown) => this.scene.cluster.world.fail(error),
-    );
+    this.work.finish(() => this.settle());
   }
 
   async violations(): Promise<readonly string[]> {
     const { sql } = this.scene;
     return [...this.broken, ...(await firesViolations(sql, this.triggers)), ...(await this.lostEvents())];
-  }
-
-  private async each(end: number, pauseMs: number, act: () => Promise<void>): Promise<void> {
-    const { cluster } = this.scene;
-    while (cluster.world.now < end) {
-      await cluster.sleep(this.chance() * pauseMs);
-      if (cluster.world.now >= end) return;
-      this.under++;
-      await act();
-      this.under--;
-    }
   }
 
   private schedule(): JsonObject {
@@ -274,7 +261,6 @@ export class Triggers implements Part {
   /** What is due is decided, and no further tick comes. */
   private async settle(): Promise<void> {
     const { cluster } = this.scene;
-    while (this.under > 1) await cluster.sleep(200);
     const until = cluster.world.now + SETTLED_MS;
     const left = () =>
       this.scene.read(
