@@ -9,6 +9,7 @@ import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
 import { backoff } from "../sdk/backoff.js";
 import { type EncodedRun, encodeRun, encodeSlices, isLarge } from "../store/engine/commit/encoding.js";
+import { PlainStatements } from "../store/engine/commit/plain.js";
 import { commitRuns } from "../store/engine/commit/statement.js";
 import { sqlStateOf } from "../store/engine/failure.js";
 import { FairScheduler } from "../work/fair-scheduler.js";
@@ -74,6 +75,8 @@ const OVERLAP_AFTER_MS = 20;
 
 export class Committer {
   private readonly pending: Pending[] = [];
+  /** Of its own sessions: they keep the plans. */
+  private readonly statements = new PlainStatements();
   private inFlight = 0;
   /** Large commits that are encoded piece by piece. */
   private encoding = 0;
@@ -178,7 +181,7 @@ export class Committer {
     if (only) metrics.commitWaitSeconds.observe((performance.now() - only.readyAt) / 1_000);
     const stopTimer = metrics.commitSeconds.startTimer();
     try {
-      const won = await retryTransient(() => commitRuns(sql, runs));
+      const won = await retryTransient(() => commitRuns(sql, runs, this.statements));
       metrics.commits.inc();
       metrics.commitRows.observe(group.length);
       for (const { encoded, resolve } of group) resolve(won.has(encoded.runId));
