@@ -31,6 +31,8 @@ const WAL_MEGABYTES = 512;
 /** Both servers have them: each is the primary now and then. */
 const SETTINGS = {
   ...{ listen_addresses: "127.0.0.1", unix_socket_directories: "", max_connections: String(MOST_SESSIONS) },
+  // Nothing of a killed server stays in the memory of the machine.
+  ...{ dynamic_shared_memory_type: "mmap" },
   ...{ shared_buffers: "64MB", max_wal_size: "128MB", min_wal_size: "64MB", wal_keep_size: "64MB" },
   // Whatever a client is told is on both servers: no failover may lose any of it. Without a standby, commits wait for one.
   ...{ synchronous_commit: "on", synchronous_standby_names: "*" },

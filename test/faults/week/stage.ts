@@ -58,7 +58,7 @@ export class Stage {
     };
     const machineOf = async (clock: HostClock): Promise<Machine> => {
       const service = await (await createService({ ...settings, ...clock.env })).start({ within: 120_000 });
-      expectClock(service, clock);
+      await expectClock(service, clock);
       return { service, client: new Client(service.url), clock };
     };
     const machines = [await machineOf(clockOf("old")), await machineOf(clockOf("young"))] as const;
@@ -136,9 +136,9 @@ export class Stage {
 }
 
 /** A node that asked the system's own clock would see nothing of all this. */
-function expectClock(service: ServiceProcess, { aheadMs }: HostClock): void {
-  const [ready] = logged(service, "node ready");
-  const ahead = Date.parse(ready?.time ?? "") - Date.now();
+async function expectClock(service: ServiceProcess, { aheadMs }: HostClock): Promise<void> {
+  const ready = await until(() => logged(service, "node ready")[0], { what: "a line of a node" });
+  const ahead = Date.parse(ready.time) - Date.now();
   if (!(Math.abs(ahead - aheadMs) < HOUR_MS))
     throw new Error(`the clock of a node is ahead by ${ahead}, not ${aheadMs}`);
 }
