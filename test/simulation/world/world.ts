@@ -5,6 +5,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { createHash } from "node:crypto";
 import type { Duplex } from "node:stream";
 import { type Ambient, replaceAmbient } from "../../../src/ambient.js";
+import { unitHost } from "../../../src/run/unit-host.js";
 
 /** One life of a node, from a start to a crash or a stop. */
 export interface Life {
@@ -65,9 +66,9 @@ export class World {
   private readonly queue = new Heap();
   private made = 0;
   private failure: unknown;
+  private hasFences = false;
   private readonly ids: Chance;
   private readonly bytes: Chance;
-  /** Of its own: a process draws many at once, and what a story has left of them serves the next one. */
   private readonly tokens: Chance;
   private readonly entropy: Chance;
   private readonly ofStore: Chance;
@@ -157,6 +158,9 @@ export class World {
     const ambient = this.ambient();
     replaceAmbient(ambient);
     const restore = replaceGlobals(ambient, () => this.entropy());
+    // A process draws fences many at once: those that the story before has left would be the first of this one.
+    const { newFence } = unitHost();
+    while (!this.hasFences) newFence();
     return () => {
       replaceAmbient(undefined);
       restore();
@@ -189,6 +193,7 @@ export class World {
       randomInt: (end) => Math.floor(this.ids() * end),
       randomBytes: (count) => Buffer.from(Array.from({ length: count }, () => Math.floor(this.bytes() * 256))),
       randomFill: (target) => {
+        this.hasFences = true;
         for (let nth = 0; nth < target.length; nth++)
           target[nth] = BigInt.asIntN(64, (this.word() << 32n) | this.word());
       },
