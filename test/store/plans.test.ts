@@ -26,6 +26,8 @@ const GROUP = 10;
 const MANY = long(40, 80);
 /** A lookup in an index that has grown by a level reads two pages instead of one; splits of pages and a vacuum read some more. */
 const MORE_PAGES = 4;
+/** Autovacuum reads so many of an index that the work itself may not use. A walk by each of the 80 runs is many more. */
+const FEW_PAGES = 40;
 /** Dead rows that are not removed yet, because another session may see them, are read once more. A walk reads hundreds of times as many. */
 const MORE_ROWS = 3;
 
@@ -131,7 +133,8 @@ describe.each(LONG ? PLANNED.slice(1) : PLANNED.slice(0, 1))("statements that %s
     const late = await read();
     console.info(`rows read for 80 runs: ${early.rows} in small tables, ${late.rows} in larger ones`);
     expect(late.rows).toBeLessThan(early.rows * MORE_ROWS);
-    const walked = [...late.pages].filter(([table, pages]) => pages > (early.pages.get(table) ?? 0) * MORE_PAGES);
+    const most = (table: string) => Math.max((early.pages.get(table) ?? 0) * MORE_PAGES, FEW_PAGES);
+    const walked = [...late.pages].filter(([table, pages]) => pages > most(table));
     expect(walked).toEqual([]);
   });
 
