@@ -107,7 +107,8 @@ describe("the first steps of a run", () => {
     const key = newRunId();
     const runIds = await Promise.all([0, 1].map(() => start(half.starter, "spawns", { inputs: { key } })));
     for (const runId of runIds) await stateIs(runId, "paused");
-    expect(commits.filter(isAlone).length).toBeGreaterThanOrEqual(2);
+    // The second one may find the run under the key already.
+    expect(commits.filter(isAlone).length).toBeGreaterThanOrEqual(1);
     const spawned =
       await database.sql`select distinct output #>> '{}' as id from runs where id = any(${runIds}) and false`;
     expect(spawned).toEqual([]);
