@@ -4,6 +4,7 @@ import postgres, { type Sql } from "postgres";
 import type { Row, RunId } from "../../machines/index.js";
 import { newRunId } from "../../src/ids.js";
 import { encodeRun } from "../../src/store/engine/commit/encoding.js";
+import { PlainStatements } from "../../src/store/engine/commit/plain.js";
 import { commitRuns } from "../../src/store/engine/commit/statement.js";
 import type { Stage } from "../stage.js";
 import type { Scenario } from "./scenario.js";
@@ -76,6 +77,9 @@ async function timed(stage: Stage, of: string, { sql, groups, rounds, pair }: Pa
   return (performance.now() - since) / 1_000;
 }
 
+/** Of all sessions of this scenario. */
+const STATEMENTS = new PlainStatements();
+
 const BARE_TABLES = `
   create table bare_runs (id uuid primary key, revision int not null, record text not null) with (fillfactor = 70);
   create table bare_events (run_id uuid, seq int, at timestamptz, type text, metadata text, primary key (run_id, seq));`;
@@ -98,6 +102,7 @@ async function createRuns(sql: Sql, ids: readonly RunId[]): Promise<void> {
       const row = { ...identity, ...about, record: RECORD, request_hash: "" } as unknown as Row<"new_run">;
       return encodeRun({ runId: id, rows: { new_run: [row] } });
     }),
+    STATEMENTS,
   );
 }
 
@@ -134,6 +139,7 @@ async function writeFull(sql: Sql, ids: readonly RunId[], revision: number): Pro
         rows: { run_update: [updateOf(id, revision, at)], audit_event: eventsOf(id, revision, at) },
       }),
     ),
+    STATEMENTS,
   );
   if (won.size !== ids.length)
     throw new Error(`${ids.length - won.size} runs lost their compare-and-set at revision ${revision}`);

@@ -286,7 +286,7 @@ describe("erasing a run", () => {
       for (const stream of streams) await stream.has(1);
       // Each node has had it in memory.
       for (const port of ports) await act(port, `${id}/signal/other`, {});
-      // Its end is told to nobody. On a slow machine a poll finds it before the run is erased.
+      // No stream is told of its end. On a slow machine a poll finds it before the run is erased.
       await rig.database.sql`update runs set state = 'succeeded', terminal_at = now() where id = ${id}`;
       expect((await erase(id)).status).toBe(204);
       for (const stream of streams) expect([1000, 1011]).toContain(await stream.closed());

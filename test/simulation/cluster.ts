@@ -6,6 +6,8 @@ import { asRunId, type RunId } from "../../machines/index.js";
 import { type Core, createCore } from "../../src/cluster/core.js";
 import type { Surroundings } from "../../src/cluster/foundations.js";
 import { loadConfig } from "../../src/config/index.js";
+import { SagaError } from "../../src/errors.js";
+import { isStoreAway } from "../../src/store/engine/failure.js";
 import { silentLog } from "../harness/database.js";
 import { Ledger, SimulatedWorker } from "./workers/stream-worker.js";
 import { SimulatedBroker } from "./world/broker.js";
@@ -283,3 +285,7 @@ export async function unended(sql: Sql): Promise<RunId[]> {
   const rows = await sql<{ id: string }[]>`select id from runs where terminal_at is null order by id`;
   return rows.map(({ id }) => asRunId(id));
 }
+
+/** What the API answers with 503. */
+export const isUnavailable = (error: unknown): boolean =>
+  error instanceof SagaError ? error.status === 503 : isStoreAway(error);

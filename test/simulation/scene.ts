@@ -8,7 +8,7 @@ import type { Core } from "../../src/cluster/core.js";
 import { SagaError } from "../../src/errors.js";
 import { isStoreAway } from "../../src/store/engine/failure.js";
 import { openSessions } from "../../src/store/engine/session.js";
-import { type Cluster, STORE_URL } from "./cluster.js";
+import { type Cluster, isUnavailable, STORE_URL } from "./cluster.js";
 import type { Acknowledged } from "./laws.js";
 import { type Chance, chanceOf, type Life } from "./world/world.js";
 
@@ -128,7 +128,3 @@ export class Scene {
     }
   }
 }
-
-/** What the API answers with 503. */
-const isUnavailable = (error: unknown): boolean =>
-  error instanceof SagaError ? error.status === 503 : isStoreAway(error);

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect } from "vitest";
 import type { JsonObject, Relation, Row, Rows, RunCommit, RunId } from "../../machines/index.js";
 import { shardOf, uuidv7 } from "../../src/ids.js";
 import { encodeRun } from "../../src/store/engine/commit/encoding.js";
+import { PlainStatements } from "../../src/store/engine/commit/plain.js";
 import { commitRuns } from "../../src/store/engine/commit/statement.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
@@ -151,7 +152,8 @@ export function openCommitStore() {
     database = await createTestDatabase();
   });
   afterAll(() => database.drop());
-  const commit = (...group: RunCommit[]) => commitRuns(database.sql, group.map(encodeRun));
+  const statements = new PlainStatements();
+  const commit = (...group: RunCommit[]) => commitRuns(database.sql, group.map(encodeRun), statements);
   return {
     get sql() {
       return database.sql;

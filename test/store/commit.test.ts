@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { RunCommit, RunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { encodeRun } from "../../src/store/engine/commit/encoding.js";
+import { PlainStatements } from "../../src/store/engine/commit/plain.js";
 import { commitRuns } from "../../src/store/engine/commit/statement.js";
 import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
@@ -231,7 +232,7 @@ describe("a confirmation beside a commit of another node", () => {
     let confirmed: Promise<ReadonlySet<string>> | undefined;
     await store.sql.begin(async (transaction) => {
       const other = transaction as unknown as typeof store.sql;
-      await commitRuns(other, [encodeRun(update(runId, 1, wake(runId, AT + 60_000)))]);
+      await commitRuns(other, [encodeRun(update(runId, 1, wake(runId, AT + 60_000)))], new PlainStatements());
       confirmed = commit(confirmation(runId, 1, due === null ? NO_WAKE : wake(runId, due)));
       // It does not wait for the other session; if it did, it would be found waiting.
       const waiting = () => store.sql`
@@ -248,7 +249,11 @@ describe("a confirmation beside a commit of another node", () => {
     const same = { command: [command()] };
     const both = (runIds: RunId[]) => runIds.map((runId) => confirmation(runId, 1, { ...same, ...wake(runId, AT) }));
     await store.sql.begin(async (transaction) => {
-      await commitRuns(transaction as unknown as typeof store.sql, both([one, other]).map(encodeRun));
+      await commitRuns(
+        transaction as unknown as typeof store.sql,
+        both([one, other]).map(encodeRun),
+        new PlainStatements(),
+      );
       expect(await commit(...both([other, one]))).toEqual(new Set());
     });
     for (const runId of [one, other]) expect((await rows(runId)).run_commands).toHaveLength(1);

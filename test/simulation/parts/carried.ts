@@ -81,7 +81,7 @@ export const CARRIED: Readonly<Record<string, readonly Step[]>> = {
   ],
 };
 
-/** An undo is tried until it succeeds: nobody in the story could do it by hand. */
+/** An undo is tried until it succeeds, so the law of undos holds for all of these runs. */
 const UNDO = {
   default_retry: { max_attempts: -1, initial_backoff_ms: 100, max_backoff_ms: 2_000 },
   default_timeout_ms: 5_000,

@@ -71,21 +71,19 @@ export class Carriers implements Part {
 
   /** Nothing is owed to the outside any more. */
   async hasSettled(): Promise<boolean> {
-    const { sql, cluster } = this.scene;
-    const [owed] = await sql<{ count: number }[]>`
-      select (select count(*) from outbox) + (select count(*) from outgoing_events) as count`;
+    const { cluster } = this.scene;
     const queues = [...cluster.broker.queues].filter(([name]) => name !== DEAD);
     const isEmpty = queues.every(([, { messages, consumers }]) => {
       return messages.length === 0 && consumers.every(({ unacknowledged }) => unacknowledged.size === 0);
     });
-    return isEmpty && Number(owed?.count) === 0;
+    return isEmpty && (await this.unpublished()) === 0;
   }
 
   async violations(): Promise<readonly string[]> {
     const { sql, cluster, acknowledged } = this.scene;
     const rows = await sql<{ id: string }[]>`
       select id from runs where parent_run_id is null and workflow_id = any(${Object.keys(CARRIED)}) order by id`;
-    const found = cluster.losses > 0 ? [] : await this.unheard();
+    const found = cluster.losses > 0 ? [] : await this.lostEvents();
     const told = this.told();
     const published = this.published();
     for (const { id } of rows) {
@@ -99,17 +97,16 @@ export class Carriers implements Part {
       const steps = published.get(id) ?? [];
       if (steps.join() !== wanted.join()) found.push(`${id} published ${steps}, in this order, and not ${wanted}`);
     }
-    const { left } = await this.owedOutside();
+    const left = await this.unpublished();
     return left > 0 ? [...found, `${left} events were not published`] : found;
   }
 
-  private async owedOutside(): Promise<{ readonly left: number }> {
-    const rows = await this.scene.sql<{ id: string }[]>`select id from outgoing_events`;
-    return { left: rows.length };
+  private async unpublished(): Promise<number> {
+    return (await this.scene.sql`select id from outgoing_events`).length;
   }
 
   /** Each event of others counts once, and what is none lies aside. */
-  private async unheard(): Promise<string[]> {
+  private async lostEvents(): Promise<string[]> {
     const { sql, cluster } = this.scene;
     const rows = await sql<{ key: string }[]>`
       select idempotency_key as key from events where topic = ${OUTSIDE_TOPIC} order by idempotency_key`;

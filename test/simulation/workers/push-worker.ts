@@ -4,8 +4,8 @@ import type { Command } from "../../../machines/index.js";
 import { asRunId, parseDispatchId } from "../../../machines/index.js";
 import { EVERYTHING } from "../../../src/access/index.js";
 import { SagaError } from "../../../src/errors.js";
-import { isStoreAway } from "../../../src/store/engine/failure.js";
-import type { Cluster } from "../cluster.js";
+import { type Cluster, isUnavailable } from "../cluster.js";
+import { turnOf } from "../trouble/faults.js";
 import type { Chance } from "../world/world.js";
 import type { StepAsked } from "./stream-worker.js";
 
@@ -47,6 +47,7 @@ export type Answer =
       };
     };
 
+const FATES = { pushRefused: "refused", pushDeclined: "declined", pushUnknown: "unknown", none: "done" } as const;
 const WORK_MS = 40;
 const SLOW_MS = 8_000;
 const AGAIN_MS = 500;
@@ -98,13 +99,8 @@ export class PushWorker {
   }
 
   private fateOf({ phase, idempotency_key: key }: Message): Fate {
-    // An undo that fails for good leaves its run to people, who are in no story yet.
     if (phase === "COMPENSATION" || this.cluster.ledger.resultOf(key)) return "done";
-    const { pushRefused, pushDeclined, pushUnknown } = this.faults;
-    const drawn = this.chance();
-    if (drawn < pushRefused) return "refused";
-    if (drawn < pushRefused + pushDeclined) return "declined";
-    return drawn < pushRefused + pushDeclined + pushUnknown ? "unknown" : "done";
+    return FATES[turnOf(this.chance(), this.faults, ["pushRefused", "pushDeclined", "pushUnknown"]) ?? "none"];
   }
 
   private outcome(step: Message, fate: Fate): Answer {
@@ -156,9 +152,6 @@ function commandOf(step: Message, answer: Answer): Command<"result" | "failure">
   const { outcome_unknown: outcomeUnknown, ...error } = answer.error;
   return { ...dispatch, type: "failure", ...error, outcomeUnknown };
 }
-
-const isUnavailable = (error: unknown): boolean =>
-  error instanceof SagaError ? error.status === 503 : isStoreAway(error);
 
 /** The store has forgotten the run. */
 const isGone = (error: unknown): boolean => error instanceof SagaError && error.status === 404;

@@ -4,6 +4,7 @@ import { Webhook } from "standardwebhooks";
 import { keyOf } from "../../../src/egress/signature.js";
 import { readSigning, WEBHOOK } from "../../../src/egress/signing.js";
 import type { Cluster } from "../cluster.js";
+import { turnOf } from "../trouble/faults.js";
 import { type Conversation, type Request, response, SIGNING_SECRET } from "../world/hosts.js";
 import type { Chance } from "../world/world.js";
 import { type Message, messageOf, type PushWorker } from "./push-worker.js";
@@ -173,15 +174,9 @@ export class Sites {
   }
 
   private faultOf(of: readonly Fault[]): Fault | undefined {
-    let drawn = this.chance();
-    for (const fault of of) {
-      if (drawn < this.faults[fault]) {
-        this.count(fault);
-        return fault;
-      }
-      drawn -= this.faults[fault];
-    }
-    return undefined;
+    const fault = turnOf(this.chance(), this.faults, of);
+    if (fault) this.count(fault);
+    return fault;
   }
 
   private checkCall({ headers, path, body }: Request, step: Message): void {

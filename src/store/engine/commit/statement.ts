@@ -5,19 +5,17 @@ import type { Relation } from "../../../../machines/index.js";
 import { sqlStateOf } from "../failure.js";
 import { type EncodedRun, GroupRows } from "./encoding.js";
 import { generalStatement } from "./general.js";
-import { isPlain, PlainStatements, SOME_LOST } from "./plain.js";
-
-const plainStatements = new PlainStatements();
+import { isPlain, type PlainStatements, SOME_LOST } from "./plain.js";
 
 /**
  * Writes the group; resolves with the ids of the runs that won. A run is in the group once at most, children and runs that are
  * promised a signal included. Most groups have no loser: they are written by the plain statement. If it fails because one may have lost, it
- * has left nothing behind, and the general statement finds out who has.
+ * has left nothing behind, and the general statement finds out who has. `statements`: those that the sessions of `sql` know.
  */
 export async function commitRuns(
   sql: Sql,
   group: readonly EncodedRun[],
-  statements = plainStatements,
+  statements: PlainStatements,
 ): Promise<ReadonlySet<string>> {
   const rows = new GroupRows(group);
   const plain = isPlain(rows) ? statements.of(rows) : undefined;
