@@ -3,7 +3,7 @@
 import type { JsonObject, RunCommand, RunId } from "../../machines/index.js";
 import { compileWorkflow, Schemas } from "../../machines/index.js";
 import { StoreCatalog } from "../../src/catalog/catalog.js";
-import { DatabaseClock } from "../../src/clock.js";
+import { type Clock, DatabaseClock } from "../../src/clock.js";
 import { SlotGranter } from "../../src/concurrency/slot-granter.js";
 import { createMetrics, type Metrics } from "../../src/metrics/index.js";
 import { Committer } from "../../src/run/committer.js";
@@ -59,6 +59,8 @@ export interface Half {
   /** It polls only on request. */
   readonly slots: SlotGranter;
   readonly dispatcher: HandDispatcher;
+  /** What it decides by: behind the database's by a round trip at most. */
+  readonly clock: Clock;
   readonly catalog: StoreCatalog;
   readonly metrics: Metrics;
   conflicts(): Promise<number>;
@@ -131,7 +133,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
   };
   const conflicts = async () => (await metrics.commitConflicts.get()).values[0]?.value ?? 0;
   return {
-    ...{ runtime, starter, committer, poller, slots, dispatcher, catalog, metrics, conflicts },
+    ...{ runtime, starter, committer, poller, slots, dispatcher, clock, catalog, metrics, conflicts },
     stop: () => {
       stopped ??= stop();
       return stopped;

@@ -157,10 +157,7 @@ describe("a run", () => {
       const [row] = await database.sql`select record -> 'wait' ->> 'since' as since from runs where id = ${id}`;
       return row?.since && Number(row.since);
     });
-    await until(async () => {
-      const [row] = await database.sql`select extract(epoch from clock_timestamp()) * 1000 >= ${since + 20} as waited`;
-      return row?.waited;
-    });
+    await until(() => node.clock.now() >= since + 20);
     node.dispatcher.credit = true;
     node.dispatcher.offerAll();
     await ended(id, "failed");
