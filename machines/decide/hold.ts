@@ -53,14 +53,23 @@ function isNext(draft: Draft, { nth }: Command<"pause" | "resume">): boolean {
   return true;
 }
 
-/** Each child does the same with its own children. */
-function sendOn(draft: Draft, { nth: _, ...command }: Command<"pause" | "resume">): void {
+/**
+ * A cancel or a terminate has ended the pause of this run, and with it that of its children. Those that were ending before ignore the stop that
+ * they are sent, so all are resumed: after that stop, or they would take a step in between, and by a number, so that the pause does not come last.
+ */
+export function resumeChildren(draft: Draft, actor: string): void {
+  if (sendOn(draft, { type: "resume", actor })) draft.close("note");
+}
+
+/** Each child does the same with its own children. False: there are none. */
+function sendOn(draft: Draft, { nth: _, ...command }: Command<"pause" | "resume">): boolean {
   const { context } = draft;
-  if (livingChildren(context) === 0) return;
+  if (livingChildren(context) === 0) return false;
   // Each time is another command.
   const nth = (context.attempts[SENT] ?? 0) + 1;
   draft.change({ attempts: { ...context.attempts, [SENT]: nth } });
   sendToChildren(draft, { ...command, nth }, `hold/${nth}`);
+  return true;
 }
 
 /** The act in the audit log, with who asked. */

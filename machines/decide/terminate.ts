@@ -2,21 +2,22 @@
 
 import type { Command } from "../messages/command.js";
 import { type DecisionOn, unchanged } from "../messages/transition.js";
+import { isHalted } from "../state/context.js";
 import { isTerminal } from "../state/lifecycle.js";
 import type { Ending } from "../state/rollback.js";
 import { dispatchCancelled, resolveDispatch } from "./dispatching.js";
 import type { Draft } from "./draft.js";
 import { abortStep, continueEnding, startEnding } from "./ending.js";
-import { acted, ended, recordAct } from "./hold.js";
+import { acted, ended, recordAct, resumeChildren } from "./hold.js";
 import { stopEveryChild } from "./ledger/groups.js";
 import { rollbackState, undoMetadata } from "./ledger/undo-list.js";
 import { keepPromise } from "./signals.js";
 
 export function terminate(draft: Draft, command: Command<"terminate">): DecisionOn<"terminate"> {
   const { context } = draft;
-  const { state, ending } = context;
+  const { state, ending, held } = context;
   if (isTerminal(state)) return ended(draft);
-  if (ending?.terminated) return unchanged({ type: "acted", state, changed: false });
+  if (ending?.terminated && !isHalted(context)) return unchanged({ type: "acted", state, changed: false });
   // A sender was told that a step takes its signal.
   keepPromise(draft);
   if (isTerminal(context.state)) return ended(draft);
@@ -34,6 +35,7 @@ export function terminate(draft: Draft, command: Command<"terminate">): Decision
     draft.change({ unwinding: undefined, undoing: undefined });
     startEnding(draft, end);
   }
+  if (held) resumeChildren(draft, command.actor);
   return acted(draft);
 }
 

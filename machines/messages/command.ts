@@ -215,6 +215,8 @@ export interface CancelAccepted {
   readonly type: "cancel";
   readonly state: RunState;
   readonly alreadyTerminal: boolean;
+  /** The run was rolling back, and the cancel has changed nothing. */
+  readonly alreadyEnding?: true;
 }
 
 export interface Reported {

@@ -81,7 +81,7 @@ export function refusalIn(answer: Answer, command: RunCommand): string | undefin
 
 /** The run was as the act wants it. */
 export function isUnchanged(answer: Answer): boolean {
-  if (answer.type === "cancel") return answer.alreadyTerminal;
+  if (answer.type === "cancel") return answer.alreadyTerminal || answer.alreadyEnding === true;
   return answer.type === "acted" && !answer.changed;
 }
 

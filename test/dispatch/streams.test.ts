@@ -456,6 +456,55 @@ describe("a lost stream", () => {
     expect([...again.of("execute"), ...other.of("execute")]).toEqual([]);
   });
 
+  it("a worker that names what no run waits for has that much less credit, until it answers or the deadline is over", async () => {
+    const n = await node({ limits: { claimWaitMs: 60_000 } });
+    const free = () => n.dispatcher.reserve(newDispatchId(), makeCall());
+    const first = await worker(n.target, { worker_id: "w1", max_in_flight: 2 });
+    const [answered, silent] = [dispatchNow(n), dispatchNow(n)];
+    await first.wait("execute", 2);
+    for (const { dispatchId } of [answered, silent]) n.dispatcher.resolved(dispatchId);
+    first.cut();
+    await until(() => n.dispatcher.workers.connected === 0);
+    const in_flight = [answered.dispatchId, silent.dispatchId];
+    const again = await worker(n.target, { worker_id: "w1", max_in_flight: 2, in_flight });
+    expect(free()).toBeUndefined();
+    again.result(answered);
+    await until(() => free() !== undefined);
+    expect(free()).toBeUndefined();
+    n.clock.now = silent.deadlineAt + 1;
+    await until(() => free() !== undefined);
+    expect(free()).toBeUndefined();
+  });
+
+  it("what a node does not know takes credit for as long as a claim is remembered", async () => {
+    const n = await node({ limits: { claimMemoryMs: 5_000 } });
+    const free = () => n.dispatcher.reserve(newDispatchId(), makeCall());
+    await worker(n.target, { worker_id: "w1", max_in_flight: 1, in_flight: [newDispatchId()] });
+    expect(free()).toBeUndefined();
+    n.clock.now += 5_000;
+    await until(() => free() !== undefined);
+    expect(free()).toBeUndefined();
+  });
+
+  it("a worker that names what another one has by now has that much less credit, until it answers", async () => {
+    const n = await node();
+    const first = await worker(n.target, { worker_id: "first" });
+    const dispatch = dispatchNow(n);
+    await first.wait("execute");
+    first.cut();
+    const second = await worker(n.target, { worker_id: "second", max_in_flight: 1 });
+    await second.wait("execute");
+    const back = await worker(n.target, { worker_id: "first", max_in_flight: 1, in_flight: [dispatch.dispatchId] });
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toBeUndefined();
+    second.result(dispatch);
+    await second.wait("recorded");
+    n.dispatcher.resolved(dispatch.dispatchId);
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toEqual({ workerId: "second" });
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toBeUndefined();
+    back.result(dispatch);
+    await until(() => n.dispatcher.reserve(newDispatchId(), makeCall()) !== undefined);
+  });
+
   it("a claim may come before the node knows the dispatch (recovery)", async () => {
     const n = await node();
     const dispatch = makeDispatch(n);

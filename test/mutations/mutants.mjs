@@ -8,6 +8,7 @@ const FIRST_STEPS_TEST = "test/run/first-steps.test.ts";
 const ANSWERS = "machines/decide/answers.ts";
 const CANCEL = "machines/decide/cancel.ts";
 const COMMANDS_TEST = "test/machines/commands.test.ts";
+const HOLDS_TEST = "test/machines/family-holds.test.ts";
 const UNDO_TEST = "test/machines/undo.test.ts";
 const STORE_TEST = "test/store/commit.test.ts";
 const INCIDENTS_TEST = "test/machines/steps/incidents.test.ts";
@@ -1485,10 +1486,42 @@ export const MUTANTS = [
   {
     name: "a rollback is begun again by a second cancel",
     file: CANCEL,
-    find: "if (context.ending) return unchanged(cancelAnswer(context.state, false));",
+    find: "if (context.ending) return unchanged({ ...cancelAnswer(context.state, false), alreadyEnding: true });",
     replace: "",
     test: UNDO_TEST,
     red: "a cancel a rollback cannot be cancelled, and keeps its first cause",
+  },
+  {
+    name: "a cancel of a paused run leaves its children paused",
+    file: CANCEL,
+    find: "if (held) resumeChildren(draft, actor);",
+    replace: "",
+    test: HOLDS_TEST,
+    red: "a family that is ended while it is paused ends: a cancel of its root, wherever its branches are, in any order of messages",
+  },
+  {
+    name: "a terminate of a paused run leaves its children paused",
+    file: "machines/decide/terminate.ts",
+    find: "if (held) resumeChildren(draft, command.actor);",
+    replace: "",
+    test: HOLDS_TEST,
+    red: "a family that is ended while it is paused ends: a terminate of its root, wherever its branches are, in any order of messages",
+  },
+  {
+    name: "what a worker names, and no run waits for, takes no credit",
+    file: "src/dispatch/grpc/in-flight.ts",
+    find: "      this.holdUnknown(stream, dispatchId);\n",
+    replace: "",
+    test: "test/dispatch/streams.test.ts",
+    red: "a lost stream a worker that names what no run waits for has that much less credit, until it answers or the deadline is over",
+  },
+  {
+    name: "a bulk job counts a cancel that changes nothing as its own",
+    file: "src/operate/acts.ts",
+    find: "return answer.alreadyTerminal || answer.alreadyEnding === true;",
+    replace: "return answer.alreadyTerminal;",
+    test: "test/operate/bulk.test.ts",
+    red: "the filter bulk_id leaves out what was rolling back already, which a cancel does not change",
   },
   {
     name: "a timer fires early (law 8)",

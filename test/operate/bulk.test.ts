@@ -20,6 +20,7 @@ beforeAll(async () => {
     ],
     { on_failure: "incident" },
   );
+  await rig.client.publish("hanging", [{ id: "hang", type: "action", action: "shop.hang" }]);
 });
 
 const post = (body: object, key?: string) => rig.ask("POST", "/bulk", body, key);
@@ -206,6 +207,19 @@ describe("the filter bulk_id", () => {
     expect(cancelled).toMatchObject({ matched: 3, done: 3 });
     const ended = (await rig.ask("GET", `/sagas?bulk_id=${cancelled.bulk_id}`)).body.items;
     expect(ended.map(({ id }: { id: string }) => id).sort()).toEqual([...others].sort());
+  });
+
+  it("leaves out what was rolling back already, which a cancel does not change", async () => {
+    const { ids, filter, untilAll } = await group("hanging", 2);
+    await until(async () => ids.every((id) => rig.shop.hanging(id).length === 1), { what: "both hang" });
+    const [first, second] = ids;
+    await rig.ask("POST", `/sagas/${first}/cancel`);
+    const cancelled = await all({ filter, action: "cancel" });
+    expect(cancelled, "one is as the act wants it").toMatchObject({ matched: 2, done: 2, refused: 0 });
+    const { items } = (await rig.ask("GET", `/sagas?bulk_id=${cancelled.bulk_id}`)).body;
+    expect(items).toMatchObject([{ id: second, state: "compensating" }]);
+    rig.shop.letAllGo();
+    await untilAll("cancelled");
   });
 
   it("leaves out what retention has deleted", async () => {

@@ -71,7 +71,7 @@ export const PLANTED = [
   {
     name: "credit is given back while the worker may still execute the step",
     file: "src/dispatch/grpc/in-flight.ts",
-    find: "if (dispatch && !this.isExpired(dispatch)) this.heldCredit.set(id, stream, dispatch.deadlineAt);\n    else this",
+    find: "if (dispatch && !this.isExpired(dispatch)) this.holdCredit(stream, id, dispatch.deadlineAt);\n    else this",
     replace: "this",
   },
   {

@@ -240,7 +240,7 @@ export class GrpcCarrier implements Carrier, GrpcWorkers, StreamOwner {
       return this.recorder.refuse(stream, report.dispatch_id, reasonOfRefusal(entry, stream));
     const runId = entry?.dispatch?.runId ?? parseRunId(report.run_id);
     if (runId === undefined) return stream.close(status.INVALID_ARGUMENT, `run_id ${misfit.notOfFormat("uuid")}`);
-    this.returnCredit(stream, report.dispatch_id);
+    this.dispatches.returnCredit(stream.workerId, report.dispatch_id);
     await this.recorder.record(stream, runId, report, entry !== undefined);
   }
 
@@ -251,16 +251,6 @@ export class GrpcCarrier implements Carrier, GrpcWorkers, StreamOwner {
     if (!dispatch) return;
     stream.refused(dispatch.dispatchId, reason);
     stream.write({ cancel: { dispatch_id: dispatch.dispatchId, reason } });
-  }
-
-  /** The worker has answered: its credit is free, whichever of its streams the answer came on. */
-  private returnCredit(stream: WorkerStream, dispatchId: DispatchId): void {
-    const { heldCredit } = this.dispatches;
-    const holder = this.dispatches.get(dispatchId)?.stream ?? heldCredit.streamOf(dispatchId);
-    // The dispatch was sent again to another worker, which still executes it: that worker's credit stays taken.
-    if (holder?.workerId !== stream.workerId) return;
-    heldCredit.delete(dispatchId);
-    this.dispatches.releaseCredit(holder, dispatchId);
   }
 
   private helloAck(): HelloAck {

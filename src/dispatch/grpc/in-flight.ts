@@ -81,7 +81,7 @@ const OVERDUE_MS = 10_000;
 export class InFlight {
   readonly pool = new StreamPool();
   readonly unclaimed: Unclaimed;
-  readonly heldCredit = new HeldCredit();
+  readonly heldCredit: HeldCredit;
   /** Once it is true, nothing is handed out. */
   stopping = false;
   private readonly entries = new Map<ReservationId, Entry>();
@@ -96,6 +96,7 @@ export class InFlight {
     this.unclaimed = new Unclaimed(limits.claimWaitMs);
     this.reservations = new ExpiringMap(limits.reservationMs);
     this.claims = new ExpiringMap(limits.claimMemoryMs, limits.claims);
+    this.heldCredit = new HeldCredit(limits.claims);
   }
 
   get(id: ReservationId): Entry | undefined {
@@ -189,16 +190,48 @@ export class InFlight {
     const entry = this.entries.get(dispatchId);
     if (!entry) {
       this.claims.set(dispatchId, stream);
+      this.holdUnknown(stream, dispatchId);
       this.options.host.claimed(dispatchId, stream.claimant);
     }
     if (entry && !belongsTo(entry, stream)) return this.options.host.refused(entry, stream);
     if (!isCommitted(entry)) return;
     const holder = entry.stream;
     // It was sent again to another worker, which is alive: both will answer, and the first answer counts.
-    if (holder && holder.workerId !== stream.workerId) return;
+    if (holder && holder.workerId !== stream.workerId)
+      return this.holdCredit(stream, dispatchId, entry.dispatch.deadlineAt);
     if (holder) this.unbind(entry, holder);
     this.unclaimed.remove(entry);
     this.bind(entry, stream);
+  }
+
+  /**
+   * No run on this node waits for the dispatch, and its worker may execute it all the same: until the deadline, if it is known. A run that does
+   * wait for it is found while the claim is remembered.
+   */
+  private holdUnknown(stream: WorkerStream, dispatchId: DispatchId): void {
+    const { now, limits } = this.options;
+    const before = this.heldCredit.get(dispatchId);
+    if (!before && this.heldCredit.isFull) return;
+    const isItsOwn = before?.workerId === stream.workerId;
+    this.holdCredit(stream, dispatchId, isItsOwn ? before.deadlineAt : now() + limits.claimMemoryMs);
+  }
+
+  private holdCredit(stream: WorkerStream, id: ReservationId, deadlineAt: number): void {
+    const before = this.heldCredit.get(id)?.stream;
+    if (before && before !== stream) this.releaseCredit(before, id);
+    this.heldCredit.set(id, stream, deadlineAt);
+    stream.slots.add(id);
+  }
+
+  /** The worker has answered, on whichever of its streams: its credit is free. Another worker that executes the dispatch as well keeps its own. */
+  returnCredit(workerId: string, dispatchId: DispatchId): void {
+    const held = this.heldCredit.get(dispatchId);
+    if (held?.workerId === workerId) {
+      this.heldCredit.delete(dispatchId);
+      if (held.stream) this.releaseCredit(held.stream, dispatchId);
+    }
+    const holder = this.entries.get(dispatchId)?.stream;
+    if (holder?.workerId === workerId) this.releaseCredit(holder, dispatchId);
   }
 
   claimant(dispatchId: DispatchId, name: ActionName): WorkerStream | undefined {
@@ -213,7 +246,7 @@ export class InFlight {
     this.forget(entry);
     const { stream, dispatch } = entry;
     if (!stream?.slots.has(id)) return;
-    if (dispatch && !this.isExpired(dispatch)) this.heldCredit.set(id, stream, dispatch.deadlineAt);
+    if (dispatch && !this.isExpired(dispatch)) this.holdCredit(stream, id, dispatch.deadlineAt);
     else this.releaseCredit(stream, id);
   }
 
@@ -290,6 +323,7 @@ export class InFlight {
     entry.stream = stream;
     entry.lost = undefined;
     this.entries.set(entry.id, entry);
+    if (this.heldCredit.get(entry.id)?.stream === stream) this.heldCredit.delete(entry.id);
     this.takeCredit(stream, entry.id);
   }
 
@@ -395,42 +429,53 @@ class Unclaimed {
 }
 
 interface Held {
-  readonly stream: WorkerStream;
+  readonly workerId: string;
+  /** Undefined: it has ended. The worker may name the dispatch on another one. */
+  readonly stream: WorkerStream | undefined;
   /** Database time, epoch milliseconds. */
   readonly deadlineAt: number;
 }
 
 /**
- * Credit of steps that were resolved without an answer: the worker may still execute them, so their credit stays taken until their deadline. It
- * returns no credit itself: it says which is due.
+ * Credit of steps that no run here waits for, and that were not answered: the worker may still execute them, so their credit stays taken until their
+ * deadline. It returns no credit itself: it says which is due.
  */
 class HeldCredit {
   private readonly held = new Map<ReservationId, Held>();
 
-  set(dispatchId: ReservationId, stream: WorkerStream, deadlineAt: number): void {
-    this.held.set(dispatchId, { stream, deadlineAt });
+  /** Above `max`, steps that no stream holds are forgotten, and steps that are not known are not added. */
+  constructor(private readonly max: number) {}
+
+  get(dispatchId: ReservationId): Held | undefined {
+    return this.held.get(dispatchId);
   }
 
-  streamOf(dispatchId: ReservationId): WorkerStream | undefined {
-    return this.held.get(dispatchId)?.stream;
+  set(dispatchId: ReservationId, stream: WorkerStream, deadlineAt: number): void {
+    this.held.set(dispatchId, { workerId: stream.workerId, stream, deadlineAt });
   }
 
   delete(dispatchId: ReservationId): void {
     this.held.delete(dispatchId);
   }
 
-  /** Forgets the credit of a stream that has ended. */
-  dropStream(stream: WorkerStream): void {
-    for (const [dispatchId, held] of this.held) if (held.stream === stream) this.held.delete(dispatchId);
+  get isFull(): boolean {
+    return this.held.size >= this.max;
   }
 
-  /** Removes and returns the dispatches whose deadline has passed. `now` is database time. */
+  /** The stream has ended. What its worker executes stays known: it may name it on another stream. */
+  dropStream(stream: WorkerStream): void {
+    for (const [dispatchId, held] of this.held)
+      if (held.stream === stream && this.isFull) this.held.delete(dispatchId);
+      else if (held.stream === stream) this.held.set(dispatchId, { ...held, stream: undefined });
+  }
+
+  /** Removes the dispatches whose deadline has passed, and returns those that a stream holds. `now` is database time. */
   takeDue(now: number): [dispatchId: ReservationId, stream: WorkerStream][] {
     const due: [ReservationId, WorkerStream][] = [];
     for (const [dispatchId, { stream, deadlineAt }] of this.held) {
       if (deadlineAt > now) continue;
       this.held.delete(dispatchId);
-      due.push([dispatchId, stream]);
+      if (stream) due.push([dispatchId, stream]);
     }
     return due;
   }
