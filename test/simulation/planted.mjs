@@ -165,6 +165,36 @@ export const PLANTED = [
     find: 'from ${from.outbox_row} where ${won("outbox_row.run_id")}',
     replace: "from ${from.outbox_row} where false",
   },
+  {
+    name: "a watcher takes an event that is not the next one",
+    file: "src/feed/watcher.ts",
+    find: "if (!this.reading && event.seq === this.position + 1) this.deliver(event);",
+    replace: "if (!this.reading && event.seq > this.position) this.deliver(event);",
+  },
+  {
+    name: "a slot that came free is not given, if its node died of it",
+    file: "src/concurrency/slot-granter.ts",
+    find: "for (const { due, ...key } of keys) if (due) this.touch({ key, asked: true });",
+    replace: "",
+  },
+  {
+    name: "an event is announced by the node that published it, or never",
+    file: "src/events/announcer.ts",
+    find: "const due = await leaseDueEvents(sql, BATCH);",
+    replace: "const due: DueEvent[] = [];",
+  },
+  {
+    name: "a fire is carried out by the node that decided it, or never",
+    file: "src/trigger/triggered-starts.ts",
+    find: "const owed = await leaseFires(this.options.sql, BATCH);",
+    replace: "const owed: OwedFire[] = [];",
+  },
+  {
+    name: "a fire that is carried out again starts another run",
+    file: "src/trigger/triggered-starts.ts",
+    find: "inputs, tenantId, runId: fireRunId(id) },",
+    replace: "inputs, tenantId, runId: asRunId(derivedUuid(`${id}/${Math.random()}`)) },",
+  },
 ];
 
 const SEEDS = 10;
