@@ -5,6 +5,7 @@ import { families, layOut } from "../../machines/families.js";
 import { MODES, SHAPES } from "../../run/family-shapes.js";
 import { publish, registerActions } from "../../run/rig.js";
 import type { Part, Scene } from "../scene.js";
+import { HOSTS } from "../workers/sites.js";
 import type { Chance } from "../world/world.js";
 import { Work } from "./work.js";
 
@@ -91,9 +92,15 @@ export class Clients implements Part {
   }
 }
 
-/** Without what only a person, or another workflow, could bring to an end. */
+/** Without what only a person, another workflow, or a host that there is not, could bring to an end. */
 function endable(step: ReturnType<typeof layOut>[number]): ReturnType<typeof layOut>[number] {
   const { on_failure: _, ...rest } = step;
   const bounded = rest.type === "action" ? { timeout_ms: 5_000 } : {};
-  return { ...bounded, ...rest, ...(rest.compensation !== undefined && { compensation: { action: "shop.refund" } }) };
+  const known = rest.type === "webhook_emit" ? { url: `http://${HOSTS.receiver}/hook` } : {};
+  return {
+    ...bounded,
+    ...rest,
+    ...known,
+    ...(rest.compensation !== undefined && { compensation: { action: "shop.refund" } }),
+  };
 }
