@@ -24,6 +24,8 @@ const WHIMS: Readonly<Partial<Record<Act, number>>> = { pause: 0.1, resume: 0.1,
 export class Operators implements Part {
   private readonly chance: Chance;
   private isCalm = false;
+  /** Runs that they have paused themselves. Children that were paused with their parent go on with it. */
+  private readonly paused = new Set<RunId>();
 
   constructor(private readonly scene: Scene) {
     this.chance = scene.chanceOf("operators");
@@ -57,9 +59,9 @@ export class Operators implements Part {
   }
 
   /** Where a person is waited for: mostly soon. */
-  private actOn({ state, paused_reason: reason }: Open): Act | undefined {
+  private actOn({ id, state, paused_reason: reason }: Open): Act | undefined {
     const { chance, isCalm } = this;
-    if (reason === "operator") return isCalm ? "resume" : undefined;
+    if (reason === "operator") return isCalm && this.paused.has(id) ? "resume" : undefined;
     if (reason !== "incident" || (!isCalm && chance() < 0.7)) return undefined;
     const acts = state === "compensating" ? UNDO_INCIDENT : INCIDENT;
     return acts[Math.floor(chance() * acts.length)];
@@ -75,6 +77,7 @@ export class Operators implements Part {
     scene.count(type);
     scene.tell(`${type} ${id}`);
     const reason = "an operator's";
+    if (type === "pause") this.paused.add(id);
     if (type === "skip_step" || type === "skip_undo" || type === "terminate") scene.acknowledged.handled.add(root);
     const act = (type === "terminate" ? { type, reason, actor: "api" } : { type, actor: "api" }) as OperatorAct;
     await scene.insist(id, act);

@@ -461,6 +461,9 @@ export class SimulatedPostgres {
       session.socket.destroy();
     }
     this.sessions.clear();
+    this.waiting.splice(0);
+    this.unclosed = [];
+    this.listensAgain = false;
   }
 
   /**
