@@ -4,13 +4,14 @@ import { type Answer, type Command, isObject, type JsonObject, type Refused } fr
 import { badRequest, conflict, notConfigured, notFound } from "../errors.js";
 import { shardOf, uuidv7 } from "../ids.js";
 import { notAwaited } from "../operate/index.js";
-import type { ApiDeps } from "./deps.js";
+import type { ApiDeps, Shared } from "./deps.js";
 import { AnyObject, refuseLargePayload, shaped } from "./http/body.js";
 import { commandOptions, IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
 import { path, query, RunIdText, SignalName, Text } from "./http/parameters.js";
-import { object, responses } from "./http/responses.js";
+import { object, ref, responses } from "./http/responses.js";
 import { CommandHeaders, traceOf } from "./http/trace.js";
 import type { Api } from "./http/validation.js";
+import { atRest, WAIT } from "./waiting.js";
 
 const MAX_REASON = 2000;
 
@@ -39,7 +40,7 @@ const cancelQuery = query({ reason: Text({ min: 0, max: MAX_REASON }) });
 
 const RUN_ID = { run_id: { type: "string", format: "uuid" } };
 
-export function commandRoutes(app: Api, deps: ApiDeps): void {
+export function commandRoutes(app: Api, deps: ApiDeps & Shared): void {
   cancelRoute(app, deps);
   signalRoute(app, deps);
 }
@@ -72,24 +73,20 @@ function cancelRoute(app: Api, { canceller }: ApiDeps): void {
   });
 }
 
-function signalRoute(app: Api, { runs, config }: ApiDeps): void {
-  const properties = { signal_id: { type: "string", format: "uuid" }, matched: { type: "boolean" } };
+const MATCHED = { signal_id: { type: "string", format: "uuid" }, matched: { type: "boolean" } };
+const TAKEN = object("A run awaited the signal and took it.", MATCHED);
+const AT_REST = object("The run waits again, or has ended, within `wait_ms`.", { ...MATCHED, run: ref("SagaRun") });
+
+function signalRoute(app: Api, { runs, config, waiters }: ApiDeps & Shared): void {
   const schema = {
     tags: ["sagas"],
     "x-saga-role": "operator" as const,
     summary: "Deliver a signal; a body without payload that has other members is the payload itself",
     params: signalPath,
+    querystring: query(WAIT),
     body: SignalBody,
     headers: CommandHeaders,
-    response: responses(
-      { 202: object("A run awaited the signal and took it.", properties) },
-      400,
-      404,
-      409,
-      413,
-      415,
-      422,
-    ),
+    response: responses({ 200: AT_REST, 202: TAKEN }, 400, 404, 409, 413, 415, 422),
   };
   app.post("/api/v1/sagas/:run_id/signal/:name", { schema }, async (request, reply) => {
     const { run_id: runId, name } = request.params;
@@ -104,8 +101,9 @@ function signalRoute(app: Api, { runs, config }: ApiDeps): void {
     const command: Command<"signal"> = { type: "signal", id, name, payload, ...by };
     const answer = accepted(await runs.command(runId, command, { reach, id, keep }));
     if (!answer.matched) throw conflict(notAwaited(name, answer.ended), { signal_id: answer.id, recorded: true });
-    reply.status(202);
-    return { signal_id: answer.id, matched: true };
+    const run = await atRest(runId, waiters, request, reply);
+    reply.status(run ? 200 : 202);
+    return { signal_id: answer.id, matched: true, ...(run && { run }) };
   });
 }
 

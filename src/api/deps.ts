@@ -38,6 +38,8 @@ import type { Registrar } from "../trigger/index.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import type { LoadShedder } from "../work/load-shedder.js";
 import type { UnreadBounds } from "./http/unread.js";
+import type { RunReader } from "./run-reader.js";
+import type { Waiters } from "./waiting.js";
 
 export interface ApiConfig {
   /** Absent: `rmq` registrations are refused. */
@@ -158,4 +160,11 @@ export interface ApiDeps {
   readonly unread?: UnreadBounds;
   /** Milliseconds between pings of open streams. */
   readonly pingMs?: number;
+}
+
+/** What the routes share beside them. */
+export interface Shared {
+  readonly runReader: RunReader;
+  /** The requests of this node that wait for runs. */
+  readonly waiters: Waiters;
 }

@@ -10,7 +10,7 @@ import { childRoutes } from "./children.js";
 import { clusterRoutes } from "./cluster.js";
 import { commandRoutes } from "./commands.js";
 import { consoleRoutes } from "./console.js";
-import type { ApiDeps } from "./deps.js";
+import type { ApiDeps, Shared } from "./deps.js";
 import { eventRoutes } from "./events.js";
 import { addExamples } from "./examples.js";
 import { explainRoutes } from "./explain.js";
@@ -25,23 +25,26 @@ import { inspectRoutes } from "./inspect.js";
 import { migrateRoutes } from "./migrate.js";
 import { nameOperations } from "./operation-ids.js";
 import { performanceRoutes } from "./performance.js";
+import { queryRoutes } from "./query.js";
 import { registryRoutes } from "./registry.js";
 import { rehearsalRoutes } from "./rehearsals.js";
 import { reportRoutes } from "./reports.js";
 import { rerunRoutes } from "./rerun.js";
 import { ruleRoutes } from "./rules.js";
+import { RunReader } from "./run-reader.js";
 import { sagaRoutes } from "./sagas.js";
 import { RESOURCES } from "./schemas.js";
 import { closeStreams, streamRoutes } from "./stream.js";
 import { triggerRoutes } from "./triggers.js";
 import { userTaskRoutes } from "./user-tasks.js";
+import { Waiters } from "./waiting.js";
 import { workerRoutes } from "./workers.js";
 import { workflowRoutes } from "./workflows.js";
 
 export { loadDefinitionsDir } from "./definitions-dir.js";
 export type { ApiConfig, ApiDeps, Compiler } from "./deps.js";
 
-const PLUGINS: readonly ((app: Api, deps: ApiDeps) => void)[] = [
+const PLUGINS: readonly ((app: Api, deps: ApiDeps & Shared) => void)[] = [
   healthRoutes,
   metricsRoutes,
   sagaRoutes,
@@ -52,6 +55,7 @@ const PLUGINS: readonly ((app: Api, deps: ApiDeps) => void)[] = [
   migrateRoutes,
   bulkRoutes,
   explainRoutes,
+  queryRoutes,
   reportRoutes,
   streamRoutes,
   inspectRoutes,
@@ -88,7 +92,14 @@ export async function buildApi(deps: ApiDeps): Promise<FastifyInstance> {
   await app.register(fastifyWebsocket, { options, preClose: closeStreams });
   app.websocketServer.on("wsClientError", answerHandshakeError);
   app.register(async (scope) => authRoutes(scope, deps, access));
-  for (const plugin of PLUGINS) app.register(async (scope) => plugin(scope, deps));
+  const shared = sharedOf(deps);
+  app.addHook("preClose", async () => shared.waiters.stop());
+  for (const plugin of PLUGINS) app.register(async (scope) => plugin(scope, { ...deps, ...shared }));
   await app.ready();
   return app;
+}
+
+function sharedOf({ readPool, workers, feed, now, maxWaiters }: ApiDeps): Shared {
+  const runReader = new RunReader(readPool, workers);
+  return { runReader, waiters: new Waiters(runReader, feed, now, maxWaiters) };
 }

@@ -27,6 +27,7 @@ const OPERATION_IDS: Readonly<Record<string, string>> = {
   [`GET ${SAGA}/children`]: "listSagaChildren",
   [`GET ${SAGA}/children/counts`]: "countSagaChildren",
   [`GET ${SAGA}/explain`]: "explainSaga",
+  [`POST ${SAGA}/query`]: "querySaga",
   [`GET ${SAGA}/stream`]: "streamSaga",
   [`GET ${SAGA}/inspect`]: "inspectSaga",
   [`POST ${SAGA}/cancel`]: "cancelSaga",

@@ -23,7 +23,7 @@ import type { Reader } from "../store/lists/read-pool.js";
 import { runExists } from "../store/lists/runs.js";
 import { listUserTasks } from "../store/lists/user-tasks.js";
 import { countRuns } from "../store/statistics/run-counts.js";
-import type { ApiDeps } from "./deps.js";
+import type { ApiDeps, Shared } from "./deps.js";
 import { AnyObject, refuseNames } from "./http/body.js";
 import { IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
 import { endOfWork } from "./http/load-shedding.js";
@@ -33,9 +33,8 @@ import { empty, object, one, page, ref, responses } from "./http/responses.js";
 import { CommandHeaders, traceOf } from "./http/trace.js";
 import type { Api } from "./http/validation.js";
 import { filterOf, MAX_LABEL, RUN_FILTERS } from "./run-filters.js";
-import { RunReader } from "./run-reader.js";
 import type { Resource } from "./schemas.js";
-import { AFTER_SEQ, WAIT, Waiters } from "./waiting.js";
+import { AFTER_SEQ, WAIT, type Waiters } from "./waiting.js";
 
 export const Labels = Type.Unsafe<Readonly<Record<string, string>>>({
   type: "object",
@@ -84,19 +83,16 @@ const listQuery = query({ ...RUN_FILTERS, sort: OneOf("-started_at", "started_at
 const countsQuery = query({ ...RUN_FILTERS, count: PAGE.count });
 const runPath = path({ id: RunIdText });
 
-export function sagaRoutes(app: Api, deps: ApiDeps): void {
-  const runs = new RunReader(deps.readPool, deps.workers);
-  const waiters = new Waiters(runs, deps.feed, deps.now, deps.maxWaiters);
-  app.addHook("preClose", async () => waiters.stop());
-  startRoute(app, deps, waiters);
-  listRoute(app, runs);
+export function sagaRoutes(app: Api, deps: ApiDeps & Shared): void {
+  startRoute(app, deps);
+  listRoute(app, deps);
   countsRoute(app, deps);
-  getRoute(app, waiters);
+  getRoute(app, deps);
   eraseRoute(app, deps);
   for (const part of PARTS) partRoute(app, deps, part);
 }
 
-function startRoute(app: Api, { starter }: ApiDeps, waiters: Waiters): void {
+function startRoute(app: Api, { starter, waiters }: ApiDeps & Shared): void {
   const schema = {
     tags: ["sagas"],
     "x-saga-role": "operator" as const,
@@ -177,7 +173,7 @@ function refuseDerived(runId: RunId): void {
   throw badRequest(`$.run_id ${message}: those are the ids that the service derives`, [{ path: "$.run_id", message }]);
 }
 
-function listRoute(app: Api, runs: RunReader): void {
+function listRoute(app: Api, { runReader }: Shared): void {
   const response = responses({ 200: page("A page of runs.", "SagaRun") }, 400);
   const schema = {
     tags: ["sagas"],
@@ -189,7 +185,7 @@ function listRoute(app: Api, runs: RunReader): void {
   app.get("/api/v1/sagas", { schema }, async (request, reply) => {
     const { query } = request;
     const newestFirst = query.sort !== "started_at";
-    return runs.list(filterOf(query), { page: pageOf(query), newestFirst }, readerOf(request, reply));
+    return runReader.list(filterOf(query), { page: pageOf(query), newestFirst }, readerOf(request, reply));
   });
 }
 
@@ -219,7 +215,7 @@ function countsRoute(app: Api, { readPool }: Pick<ApiDeps, "readPool">): void {
   });
 }
 
-function getRoute(app: Api, waiters: Waiters): void {
+function getRoute(app: Api, { waiters }: Shared): void {
   const response = responses({ 200: one("The run.", "SagaRun") }, 400, 404);
   const querystring = query({ ...WAIT, ...AFTER_SEQ });
   const summary = "Get a run; with wait_ms the answer waits for its end, or for an audit row after after_seq";

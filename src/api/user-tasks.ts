@@ -15,15 +15,16 @@ import { type Principal, reachOf } from "../access/index.js";
 import { conflict, notFound, unprocessable } from "../errors.js";
 import type { CommandOptions } from "../run/ports.js";
 import { listUserTasks, TASK_STATUSES, taskOwner } from "../store/lists/user-tasks.js";
-import type { ApiDeps } from "./deps.js";
+import type { ApiDeps, Shared } from "./deps.js";
 import { attributed } from "./http/attribution.js";
 import { AnyObject, shaped } from "./http/body.js";
 import { commandOptions, idempotencyKey } from "./http/idempotency.js";
 import { OneOf, PAGE, pageOf, path, query, RunIdText, Text, Uuid } from "./http/parameters.js";
 import { readerOf } from "./http/reader.js";
-import { object, page, responses } from "./http/responses.js";
+import { object, page, ref, responses } from "./http/responses.js";
 import { CommandHeaders, traceOf } from "./http/trace.js";
 import type { Api } from "./http/validation.js";
+import { atRest, WAIT } from "./waiting.js";
 
 const MAX_NAME = 256;
 
@@ -43,16 +44,18 @@ const SubmitBody = shaped<Static<typeof Submit> | JsonObject>(Submit, (body) =>
 const listQuery = query({ assignee: Text({ max: 512 }), status: OneOf(...TASK_STATUSES), run_id: RunIdText, ...PAGE });
 const taskPath = path({ run_id: RunIdText, task_id: Uuid });
 
-const SUBMITTED = object("The result is the step's output, and the run continues.", {
+const ANSWER = {
   task_id: { type: "string", format: "uuid" },
   submitted_at: { type: "string", format: "date-time" },
   matched: {
     type: "boolean",
     description: "False if the run is in quarantine: it takes the result once it is released.",
   },
-});
+};
+const SUBMITTED = object("The result is the step's output, and the run continues.", ANSWER);
+const AT_REST = object("The run waits again, or has ended, within `wait_ms`.", { ...ANSWER, run: ref("SagaRun") });
 
-export function userTaskRoutes(app: Api, deps: ApiDeps): void {
+export function userTaskRoutes(app: Api, deps: ApiDeps & Shared): void {
   listRoute(app, deps);
   submitRoute(app, deps);
 }
@@ -74,15 +77,16 @@ function listRoute(app: Api, { readPool }: ApiDeps): void {
   });
 }
 
-function submitRoute(app: Api, { runs, sql }: ApiDeps): void {
+function submitRoute(app: Api, { runs, sql, waiters }: ApiDeps & Shared): void {
   const schema = {
     tags: ["user tasks"],
     "x-saga-role": "operator" as const,
     summary: "Submit a user task; a body without result is the result itself",
     params: taskPath,
+    querystring: query(WAIT),
     body: SubmitBody,
     headers: CommandHeaders,
-    response: responses({ 202: SUBMITTED }, 400, 404, 409, 413, 415, 422),
+    response: responses({ 200: AT_REST, 202: SUBMITTED }, 400, 404, 409, 413, 415, 422),
   };
   const url = "/api/v1/sagas/:run_id/user_task/:task_id/submit";
   app.post(url, { schema }, async (request, reply) => {
@@ -96,8 +100,10 @@ function submitRoute(app: Api, { runs, sql }: ApiDeps): void {
     const submittedBy = attributed("submitted_by", asked.submittedBy, request, reply);
     const by = { actor: principal.actor, submittedBy, ...traceOf(request) };
     const answer = await submit(runs, owner, { type: "submit", taskId, result: asked.result, ...by }, options);
-    reply.status(202);
-    return { task_id: taskId, submitted_at: new Date(answer.submittedAt).toISOString(), matched: answer.matched };
+    const run = await atRest(runId, waiters, request, reply);
+    reply.status(run ? 200 : 202);
+    const submittedAt = new Date(answer.submittedAt).toISOString();
+    return { task_id: taskId, submitted_at: submittedAt, matched: answer.matched, ...(run && { run }) };
   });
 }
 

@@ -1,18 +1,20 @@
-// Requests that wait for a run: until it has ended, or until there is a later audit row. A waiter follows the run by the feed, and gets
+// Requests that wait for a run: until it has ended, waits again, or has a later audit row. A waiter follows the run by the feed, and gets
 // no events; nothing polls for it. The run that is answered is read when the wait is over, unless it began and ended in this process.
 
-import type { FastifyReply } from "fastify";
-import { MAX_INT32, type RunId } from "../../machines/index.js";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { type JsonObject, MAX_INT32, type RunId } from "../../machines/index.js";
 import { whileGood } from "../access/index.js";
-import { clearTimeout, setTimeout } from "../ambient.js";
+import { clearTimeout, performance, setTimeout } from "../ambient.js";
 import { overloaded } from "../errors.js";
 import type { Feed, Head } from "../feed/index.js";
 import type { Reader } from "../store/lists/read-pool.js";
 import { committedView, type Labels, type RunView } from "../store/lists/runs.js";
+import { endOfWork } from "./http/load-shedding.js";
 import { Int } from "./http/parameters.js";
+import { readerOf } from "./http/reader.js";
 import type { RunReader } from "./run-reader.js";
 
-/** On a start and on a get. */
+/** On a start, a get, a signal and a submit. */
 export const WAIT = { wait_ms: Int(0, 60_000) };
 export const AFTER_SEQ = { after_seq: Int(0, MAX_INT32) };
 
@@ -63,6 +65,18 @@ export class Waiters {
     return this.runs.read(runId, wait.reader);
   }
 
+  /** The run once it waits for what it does not bring about itself, or has ended. Undefined: not in time. Throws as `run` does. */
+  async rest(runId: RunId, wait: Wait): Promise<RunView | undefined> {
+    const until = performance.now() + wait.ms;
+    for (;;) {
+      const view = await this.runs.read(runId, wait.reader);
+      if (!view || isAtRest(view)) return view;
+      const ms = until - performance.now();
+      if (ms <= 0 || this.stopped || wait.reader.closed.aborted) return undefined;
+      await this.whileGood(runId, { ...wait, ms, afterSeq: view.lastSeq });
+    }
+  }
+
   /** Ends all waits: their requests are answered with what is. */
   stop(): void {
     this.stopped = true;
@@ -93,6 +107,33 @@ export class Waiters {
       reply.raw.once("close", left);
       this.waiting.add(end);
     });
+  }
+}
+
+/** Of a run that is paused for these, the next attempt or a slot comes without anyone. */
+const COMES_BY_ITSELF: ReadonlySet<unknown> = new Set(["retry", "concurrency"]);
+
+function isAtRest({ terminal, run: { paused_reason: reason } }: RunView): boolean {
+  return terminal || (reason !== undefined && !COMES_BY_ITSELF.has(reason));
+}
+
+/**
+ * The run at its next wait, or as it ended, after a command that it has carried out. Undefined: not in time, or the request may not wait. The command
+ * is durable, so whatever keeps its request from waiting does not fail it.
+ */
+export async function atRest(
+  runId: RunId,
+  waiters: Waiters,
+  request: FastifyRequest & { readonly query: { readonly wait_ms?: number } },
+  reply: FastifyReply,
+): Promise<JsonObject | undefined> {
+  const { wait_ms: ms = 0 } = request.query;
+  if (ms === 0) return undefined;
+  endOfWork(request);
+  try {
+    return (await waiters.rest(runId, { ms, reply, reader: readerOf(request, reply) }))?.run;
+  } catch {
+    return undefined;
   }
 }
 

@@ -71,6 +71,13 @@ const READS: readonly Tool[] = [
     call: (service, { run_id }) => service.get(`/sagas/${of(run_id)}/explain`),
   },
   {
+    name: "query_run",
+    description: "The value of a CEL expression about a run, such as vars.lines.size(). Changes nothing",
+    properties: { run_id: RUN, expression: text("CEL over inputs, vars, run, features, now and output") },
+    required: ["run_id", "expression"],
+    call: (service, { run_id, expression }) => service.post(`/sagas/${of(run_id)}/query`, { expression }),
+  },
+  {
     name: "get_run_events",
     description: "The audit log of a run: every step, attempt, failure and undo",
     properties: { run_id: RUN, limit: whole("Default 100"), offset: { type: "integer", minimum: 0 } },

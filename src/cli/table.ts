@@ -122,13 +122,34 @@ The exit code is that of the run. Ctrl-C ends the command with 130, and the run 
     load: async () => (await import("./runs/list.js")).explain,
   },
   {
+    name: "query",
+    group: "Runs",
+    parameters: "<run> <expression>",
+    summary: "Evaluates a CEL expression about a run, and prints its value",
+    details: `The expression sees what the expressions of the run see now: inputs, vars, run, features, now, the names of its block, and output once the run has
+succeeded. Nothing is changed. A text is printed as it is, every other value as JSON; -o json prints the whole answer.`,
+    examples: [`saga query 0198f29d-51b6-7e3a-8c07-d2f94a1e6b85 'vars.lines.filter(l, !l.shipped).size()'`],
+    asks: true,
+    prints: true,
+    load: async () => (await import("./runs/query.js")).query,
+  },
+  {
     name: "signal",
     group: "Runs",
     parameters: "<run> <name>",
     summary: "Sends a signal to a run",
-    details: "A signal that the run does not await yet is recorded, and taken when it does: that is a success, too.",
-    options: [{ flags: "-p, --payload <json>", says: `the payload: ${JSON_WORDS}; default {}` }, KEY],
-    examples: [`saga signal 0198f29d-51b6-7e3a-8c07-d2f94a1e6b85 confirmed --payload '{"by": "ann"}'`],
+    details: `A signal that the run does not await yet is recorded, and taken when it does: that is a success, too.
+With --wait it prints the run when it waits again or has ended: the exit code is that of a run that has ended, and 4 if neither came within --timeout.`,
+    options: [
+      { flags: "-p, --payload <json>", says: `the payload: ${JSON_WORDS}; default {}` },
+      { flags: "-w, --wait", says: "wait until the run that has taken it waits again, or has ended" },
+      { flags: "--timeout <time>", says: "how long to wait, up to 60s; default 50s" },
+      KEY,
+    ],
+    examples: [
+      `saga signal 0198f29d-51b6-7e3a-8c07-d2f94a1e6b85 confirmed --payload '{"by": "ann"}'`,
+      "saga signal 0198f29d-51b6-7e3a-8c07-d2f94a1e6b85 confirmed --wait",
+    ],
     asks: true,
     prints: true,
     load: async () => (await import("./runs/start.js")).signal,

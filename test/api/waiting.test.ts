@@ -92,6 +92,36 @@ describe("a wait for a credential that ends", () => {
   });
 });
 
+describe("a signal that waits", () => {
+  const signal = (id: string, query: string) => rig.call("POST", `/api/v1/sagas/${id}/signal/go${query}`, {});
+
+  it("answers when the run waits again, not while it steps, nor while it waits for its next attempt", async () => {
+    const id = await insertRun(rig);
+    const answer = signal(id, "?wait_ms=60000");
+    await waits(1);
+    for (const reason of [null, "retry", "concurrency"]) {
+      const state = reason === null ? "running" : "paused";
+      await rig.database.sql`update runs set state = ${state}, paused_reason = ${reason} where id = ${id}`;
+      rig.feed.onCommit(id, [committed(id, await appendEvents(rig, id, [{}]))]);
+      await waits(1);
+    }
+    await rig.database.sql`update runs set state = 'paused', paused_reason = 'event' where id = ${id}`;
+    rig.feed.onCommit(id, [committed(id, await appendEvents(rig, id, [{}]))]);
+    expect(await answer).toMatchObject({ status: 200, body: { matched: true, run: { id, paused_reason: "event" } } });
+  });
+
+  it("answers 202 as ever if that has not come in time, or if too many wait", async () => {
+    const id = await insertRun(rig);
+    const late = await signal(id, "?wait_ms=20");
+    expect([late.status, Object.keys(late.body)]).toEqual([202, ["signal_id", "matched"]]);
+    const others = [1, 2, 3].map(() => get(`${id}?wait_ms=60000`));
+    await waits(3);
+    expect((await signal(id, "?wait_ms=60000")).status).toBe(202);
+    rig.feed.onCommit(id, [committed(id, await endRun(rig, id), { type: "run.succeeded", to: "succeeded" })]);
+    await Promise.all(others);
+  });
+});
+
 describe("a start that waits", () => {
   it("answers 200 with the run once it has ended", async () => {
     const id = await insertRun(rig);

@@ -93,6 +93,18 @@ describe("saga, for runs,", () => {
     expect((await rig().saga("get", id)).code).toBe(0);
   });
 
+  it("signal --wait shows the run at its next wait or its end, and query asks about it", async () => {
+    const id = await startTrip();
+    await untilAsks(id);
+    expect(await rig().saga("query", id, "run.workflow_id")).toMatchObject({ code: 0, stdout: "trip\n" });
+    expect(await rig().json("query", id, "[1.5, null]")).toMatchObject({ run_id: id, value: [1.5, null] });
+    expect(await rig().saga("query", id, "vars.")).toMatchObject({ code: 5, stdout: "" });
+    const long = await rig().saga("signal", id, "go", "--wait", "--timeout", "2m");
+    expect(long).toMatchObject({ code: 2, stdout: "" });
+    const told = await rig().saga("signal", id, "go", "--wait");
+    expect(told).toMatchObject({ code: 0, stderr: "", stdout: expect.stringContaining(id) });
+  });
+
   it("a signal that is not awaited yet is recorded, and none is taken by a run that has ended", async () => {
     const id = await startTrip();
     expect(await rig().json("signal", id, "later")).toMatchObject({ recorded: true, matched: false });

@@ -100,6 +100,20 @@ describeWithBrowser("the page of a run", () => {
       expect(await seriousFindings(page), tab).toEqual([]);
       await screenshot(page, `run-${tab.toLowerCase()}`);
     }
+    await askAboutTheRun(page);
+  }
+
+  async function askAboutTheRun(page: Page): Promise<void> {
+    await page.getByRole("button", { name: "Variables", exact: true }).click();
+    const ask = async (expression: string) => {
+      await page.getByLabel("Expression (CEL)").fill(expression);
+      await page.getByRole("button", { name: "Evaluate" }).click();
+    };
+    await ask("inputs.items.size()");
+    await page.getByLabel("Value of the expression").getByText("200", { exact: true }).waitFor();
+    await ask("vars.");
+    await page.getByText(/the expression is not valid/).waitFor();
+    expect(await seriousFindings(page)).toEqual([]);
   }
 
   async function onPhone(url: string, id: string): Promise<void> {

@@ -1,6 +1,6 @@
 // `saga start`: starts a run and, if asked, waits for its end or watches it. The workflow must be published.
 import { randomUUID } from "node:crypto";
-import { EXIT, type ExitCode } from "../exit.js";
+import { EXIT, type ExitCode, Failure } from "../exit.js";
 import type { Context } from "../frame/context.js";
 import { jsonGiven, objectGiven } from "../frame/input.js";
 import { exitOf, hasEnded, pathOf, type Run } from "./run.js";
@@ -74,6 +74,30 @@ export async function get(context: Context): Promise<ExitCode | undefined> {
   return waits && hasEnded(run) ? exitOf(run) : EXIT.succeeded;
 }
 
+interface Signalled {
+  readonly signal_id: string;
+  readonly matched: boolean;
+  /** At its next wait, or its end. */
+  readonly run?: Run;
+}
+
+/** The service lets the answer to a signal wait for a minute. */
+const LONGEST_REST_MS = 60_000;
+const USUAL_REST_MS = 50_000;
+
+function restMs(context: Context): number {
+  const ms = context.duration("timeout") ?? USUAL_REST_MS;
+  if (ms > LONGEST_REST_MS) throw context.wrong("--timeout of a signal is at most 60s");
+  return ms;
+}
+
+function rested({ terminal, json }: Context, id: string, run: Run | undefined): ExitCode {
+  if (!run) throw new Failure(`run ${id} has taken it, and is still at work: saga watch ${id}`, EXIT.late);
+  if (json) terminal.printJson(run);
+  else terminal.print(runLines(run, terminal).join("\n"));
+  return hasEnded(run) ? exitOf(run) : EXIT.succeeded;
+}
+
 /** `saga signal`: 202 is taken; "recorded, not awaited yet" is no failure, because the run takes it later. */
 export async function signal(context: Context): Promise<ExitCode | undefined> {
   const { Refusal } = await import("../frame/service.js");
@@ -83,8 +107,10 @@ export async function signal(context: Context): Promise<ExitCode | undefined> {
   const service = await context.service();
   const path = pathOf(id, `/signal/${encodeURIComponent(name)}`);
   const key = context.text("key") ?? randomUUID();
+  const waits = context.flag("wait") ? { query: { wait_ms: restMs(context) } } : {};
   try {
-    const answer = await service.post<{ signal_id: string; matched: boolean }>(path, { payload }, { key });
+    const { run, ...answer } = await service.post<Signalled>(path, { payload }, { key, ...waits });
+    if (context.flag("wait")) return rested(context, id, run);
     if (context.json) context.terminal.printJson({ ...answer, recorded: true });
     else context.terminal.print(`run ${id} has taken ${name}`);
   } catch (error) {

@@ -10,6 +10,7 @@ import type { Story } from "../story/story.js";
 import { type Names, nameIn } from "../story/words.js";
 import type { Definition } from "./data.js";
 import type { Shown, TabProps } from "./moment.js";
+import { QueryForm } from "./query-form.js";
 import { ShortJson } from "./short-json.js";
 
 const MAX_CHANGES = 500;
@@ -32,6 +33,8 @@ export function VariablesTab({ run, read: { story, live }, shown, definition }: 
       {isNow ? <Json value={run.variables} label="Variables now" /> : <Then changes={changes} run={run} />}
       <h2>Changes</h2>
       <Changes changes={changes} shown={shown} names={definition?.names} />
+      <h2>Ask</h2>
+      <QueryForm runId={run.id} />
       <h2>Inputs</h2>
       <Json value={run.inputs} label="Inputs" />
       {run.output !== undefined && (

@@ -45,6 +45,7 @@ export const NEEDS = {
   stopBulkJob: "operator",
   resumeBulkJob: "operator",
   explainSaga: "viewer",
+  querySaga: "viewer",
   reportActionResult: "callback",
   reportActionHeartbeat: "callback",
   streamSaga: "viewer",

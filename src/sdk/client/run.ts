@@ -17,9 +17,15 @@ export interface WaitOptions {
   readonly timeoutMs?: number | undefined;
 }
 
+/** Of a signal or a submit. */
+export interface RestOptions extends CallOptions {
+  /** How long the answer waits until the run waits again or has ended, up to 60000: the answer has the `run` then. Default: it does not wait. */
+  readonly waitMs?: number | undefined;
+}
+
 /** `matched: false`: the signal is recorded, and the next wait for its name takes it, unless the run has ended. `message` says which. */
 export type SignalAnswer =
-  | { readonly matched: true; readonly signal_id: string }
+  | { readonly matched: true; readonly signal_id: string; readonly run?: SagaRun }
   | { readonly matched: false; readonly signal_id: string; readonly message: string };
 
 export type Act = Answered<"pauseSaga">;
@@ -99,20 +105,35 @@ export class Run<Output = unknown> {
     return this.links.call("explainSaga", { path: { id: this.id } }, options);
   }
 
+  /**
+   * The value of a CEL expression about the run as it stands: `run.query("vars.lines.size()")`. It changes nothing. Throws Invalid if it is no expression, or
+   * has no value for this run.
+   */
+  async query<Value = unknown>(expression: string, options?: CallOptions): Promise<Value> {
+    const asked = { path: { id: this.id }, body: { expression } };
+    const { value } = await this.links.call("querySaga", asked, options);
+    return value as Value;
+  }
+
   /** Throws Conflict if the signal was not recorded. */
   signal<Payload>(
     signal: SignalLike<Payload>,
     ...rest: undefined extends Payload
-      ? [payload?: Payload, options?: CallOptions]
-      : [payload: Payload, options?: CallOptions]
+      ? [payload?: Payload, options?: RestOptions]
+      : [payload: Payload, options?: RestOptions]
   ): Promise<SignalAnswer>;
-  signal(name: string, payload?: object, options?: CallOptions): Promise<SignalAnswer>;
-  async signal(signal: string | SignalLike, payload: unknown = {}, options?: CallOptions): Promise<SignalAnswer> {
+  signal(name: string, payload?: object, options?: RestOptions): Promise<SignalAnswer>;
+  async signal(
+    signal: string | SignalLike,
+    payload: unknown = {},
+    { waitMs, ...options }: RestOptions = {},
+  ): Promise<SignalAnswer> {
     const name = typeof signal === "string" ? signal : signal.name;
-    const asked = { path: { run_id: this.id, name }, body: { payload: payload as object } };
+    const query = waitMs === undefined ? {} : { query: { wait_ms: waitMs } };
+    const asked = { path: { run_id: this.id, name }, body: { payload: payload as object }, ...query };
     try {
-      const { signal_id } = await this.links.call("signalSaga", asked, options);
-      return { matched: true, signal_id };
+      const answer = await this.links.call("signalSaga", asked, options);
+      return { matched: true, signal_id: answer.signal_id, ...("run" in answer && { run: answer.run }) };
     } catch (error) {
       if (!(error instanceof Conflict)) throw error;
       const { signal_id, recorded } = error.envelope;
@@ -125,11 +146,12 @@ export class Run<Output = unknown> {
   submit(
     task: string | Pick<UserTask, "id">,
     result: object,
-    { submittedBy, ...options }: CallOptions & { readonly submittedBy?: string } = {},
+    { submittedBy, waitMs, ...options }: RestOptions & { readonly submittedBy?: string } = {},
   ): Promise<Answered<"submitUserTask">> {
     const path = { run_id: this.id, task_id: typeof task === "string" ? task : task.id };
     const body = { result, ...(submittedBy !== undefined && { submitted_by: submittedBy }) };
-    return this.links.call("submitUserTask", { path, body }, options);
+    const query = waitMs === undefined ? {} : { query: { wait_ms: waitMs } };
+    return this.links.call("submitUserTask", { path, body, ...query }, options);
   }
 
   /** Undoes what was done, and then ends the run as cancelled; with `compensate: false` it ends at once. */

@@ -20,11 +20,24 @@ export async function publishAll(client: Client): Promise<void> {
   await client.publish("hang", [
     { id: "hang", type: "action", action: "shop.hang", retry: once, heartbeat_timeout_ms: 60_000 },
   ]);
+  await client.publish("wait-and-hang", [
+    { ...wait, next: "hang" },
+    { id: "hang", type: "action", action: "shop.hang", retry: once, heartbeat_timeout_ms: 60_000 },
+  ]);
   await client.publish("ask", [{ id: "ask", type: "manual_approval", assignee: "ann", title: "Order 7" }]);
   for (const on_limit of ["queue", "refuse"])
     await client.publish(`single-${on_limit}`, [{ id: "wait", type: "wait_for_signal", signal_name: "go" }], {
       concurrency: { key: "${inputs.key}", limit: 1, on_limit },
     });
+  await client.publish("errand", [
+    { ...wait, next: "flaky" },
+    {
+      ...{ id: "flaky", type: "action", action: "shop.flaky", compensation, next: "more" },
+      retry: { max_attempts: 2, initial_backoff_ms: 20, jitter: false },
+    },
+    { id: "more", type: "wait_for_signal", signal_name: "more", save_as: "said", next: "done" },
+    { id: "done", type: "end", output: "${vars.said}" },
+  ]);
   await client.publish("sleep", [{ id: "sleep", type: "wait_duration", duration_ms: 3_600_000 }]);
   await client.publish("work", [
     { id: "count", type: "set_var", name: "n", value: "${inputs.n + 1}", next: "flaky" },
@@ -135,6 +148,65 @@ export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> 
     expect((await talk.ask("POST", `/sagas/${uuidv7()}/signal/go`)).status).toBe(404);
     expect((await talk.ask("POST", "/sagas/17/signal/go")).status).toBe(400);
     await ends(talk, runId, "succeeded");
+  },
+
+  async "signals whose answer waits"(talk) {
+    const runId = await talk.start("errand");
+    await talk.aside.untilState(runId, "paused");
+    const signal = (name: string, query: string, body?: object) =>
+      talk.ask("POST", `/sagas/${runId}/signal/${name}${query}`, body);
+    expect((await signal("go", "?wait_ms=60001")).status).toBe(400);
+    expect((await signal("none", "?wait_ms=30000")).status).toBe(409);
+    // Not when it only waits for its next attempt.
+    const keyed = { payload: { by: "ann" }, idempotency_key: "once" };
+    const first = await signal("go", "?wait_ms=30000", keyed);
+    const paused = { state: "paused", paused_reason: "signal", awaited_signal: "more" };
+    expect(first).toMatchObject({ status: 200, body: { matched: true, run: { id: runId, ...paused } } });
+    expect(await signal("go", "?wait_ms=30000", keyed)).toEqual(first);
+    const { signal_id } = first.body;
+    expect(await signal("go", "", keyed)).toEqual({ status: 202, body: { signal_id, matched: true } });
+    const said = { price: "12.50", what: "🍵", none: null, lines: [] };
+    const last = await signal("more", "?wait_ms=30000", { payload: said });
+    expect(last).toMatchObject({ status: 200, body: { run: { state: "succeeded", output: said } } });
+    await ends(talk, runId, "succeeded");
+  },
+
+  async "a submit whose answer waits"(talk) {
+    const runId = await talk.start("ask");
+    await talk.aside.untilState(runId, "paused");
+    const { items } = (await talk.ask("GET", `/sagas/${runId}/user_tasks`)).body;
+    const path = `/sagas/${runId}/user_task/${items[0].id}/submit?wait_ms=30000`;
+    const submitted = await talk.ask("POST", path, { result: { approved: true }, submitted_by: "ann" });
+    expect(submitted).toMatchObject({ status: 200, body: { matched: true, run: { state: "succeeded" } } });
+    await ends(talk, runId, "succeeded");
+  },
+
+  async "a signal that does not come to its next wait in time"(talk) {
+    const runId = await talk.start("wait-and-hang");
+    await talk.aside.untilState(runId, "paused");
+    const taken = await talk.ask("POST", `/sagas/${runId}/signal/go?wait_ms=50`, {});
+    expect([taken.status, Object.keys(taken.body)]).toEqual([202, ["signal_id", "matched"]]);
+    await untilHanging(talk, runId);
+    for (const letGo of talk.place.shop.hanging(runId)) letGo();
+    await ends(talk, runId, "succeeded");
+  },
+
+  async queries(talk) {
+    const variables = { price: 12.5, tea: "🍵", none: null, lines: [], "a-b": { "": 1 } };
+    const runId = await talk.start("wait", { inputs: { amount: 20.25 }, variables });
+    await talk.aside.untilState(runId, "paused");
+    const query = (expression: unknown, id = runId) => talk.ask("POST", `/sagas/${id}/query`, { expression });
+    expect(await query("inputs.amount + vars.price")).toMatchObject({ status: 200, body: { value: 32.75 } });
+    expect((await query("vars")).body).toMatchObject({ run_id: runId, state: "paused", value: variables });
+    expect(await query("vars.none")).toMatchObject({ status: 200, body: { value: null } });
+    for (const wrong of ["", "vars.", "nothing", 7, null, undefined]) expect((await query(wrong)).status).toBe(400);
+    for (const lacking of ["vars.nowhere", "vars.tea + 1", "1 / 0"]) expect((await query(lacking)).status).toBe(422);
+    expect((await query("vars", uuidv7())).status).toBe(404);
+    expect((await query("vars", "17")).status).toBe(400);
+    expect((await query("output")).status).toBe(400);
+    await talk.ask("POST", `/sagas/${runId}/signal/go?wait_ms=30000`, { payload: { by: "ann" } });
+    await ends(talk, runId, "succeeded");
+    expect(await query("output")).toMatchObject({ status: 200, body: { state: "succeeded" } });
   },
 
   async cancels(talk) {

@@ -97,6 +97,17 @@ describe("a program", () => {
     expect(await run.result()).toEqual({ by: "böb 🙂" });
   });
 
+  it("sends a signal whose answer waits for the run, and asks about it", async () => {
+    const run = await saga.start("wait", { variables: { lines: [{ sku: "tea", price: 12.5 }], none: null } });
+    await untilPaused(run.id);
+    expect(await run.query<number>("vars.lines.map(l, l.price).sum()")).toBe(12.5);
+    expect(await run.query("vars.none")).toBeNull();
+    await expect(run.query("vars.")).rejects.toThrow(Invalid);
+    await expect(run.query("vars.nowhere")).rejects.toThrow(Invalid);
+    const told = await run.signal(confirmed, { by: "ann" }, { waitMs: 30_000 });
+    expect(told).toMatchObject({ matched: true, run: { id: run.id, state: "succeeded", output: { by: "ann" } } });
+  });
+
   it("learns code, step and message of a run that failed", async () => {
     const run = await saga.start("fail");
     const error = await run.result().catch((thrown: unknown) => thrown);

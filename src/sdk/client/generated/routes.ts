@@ -38,6 +38,7 @@ export const ROUTES = {
   stopBulkJob: "POST /api/v1/bulk/{id}/stop key",
   resumeBulkJob: "POST /api/v1/bulk/{id}/resume key",
   explainSaga: "GET /api/v1/sagas/{id}/explain again",
+  querySaga: "POST /api/v1/sagas/{id}/query again",
   reportActionResult: "POST /api/v1/sagas/{run_id}/actions/{step_id}/result once",
   reportActionHeartbeat: "POST /api/v1/sagas/{run_id}/actions/{step_id}/heartbeat once",
   listUserTasks: "GET /api/v1/user_tasks again",

@@ -120,8 +120,9 @@ export interface RunOperations {
   /** Deliver a signal; a body without payload that has other members is the payload itself */
   signalSaga: {
     path: { run_id: string; name: string };
+    query?: { wait_ms?: number | undefined };
     body?: { readonly payload?: object | undefined; readonly idempotency_key?: string | undefined };
-    answer: { readonly signal_id: string; readonly matched: boolean };
+    answer: { readonly signal_id: string; readonly matched: boolean; readonly run: SagaRun } | { readonly signal_id: string; readonly matched: boolean };
   };
   /** Pause a run and its children: nothing new is begun, and answers that come are kept */
   pauseSaga: {
@@ -295,6 +296,22 @@ export interface RunOperations {
       readonly can: readonly string[];
     };
   };
+  /** Evaluate a CEL expression about a run; nothing is changed */
+  querySaga: {
+    path: { id: string };
+    body: {
+      /** CEL. It sees what the expressions of the run see now, and `output` once there is one. */
+      readonly expression: string;
+    };
+    answer: {
+      readonly run_id: string;
+      readonly state: string;
+      /** The number of the run's last audit event: the value is that after it. */
+      readonly last_seq: number;
+      /** The value of the expression, as JSON. */
+      readonly value: unknown;
+    };
+  };
   /** Report an action's result or error */
   reportActionResult: {
     path: { run_id: string; step_id: string };
@@ -336,12 +353,19 @@ export interface RunOperations {
   /** Submit a user task; a body without result is the result itself */
   submitUserTask: {
     path: { run_id: string; task_id: string };
+    query?: { wait_ms?: number | undefined };
     body?: {
       /** If absent, the whole body is the result. */
       readonly result?: object | undefined;
       readonly submitted_by?: string | undefined;
     };
     answer: {
+      readonly task_id: string;
+      readonly submitted_at: string;
+      /** False if the run is in quarantine: it takes the result once it is released. */
+      readonly matched: boolean;
+      readonly run: SagaRun;
+    } | {
       readonly task_id: string;
       readonly submitted_at: string;
       /** False if the run is in quarantine: it takes the result once it is released. */
