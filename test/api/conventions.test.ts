@@ -248,6 +248,7 @@ describe("every operation", () => {
   const LEAST: Readonly<Record<string, object>> = {
     [START]: { workflow_id: "w" },
     "/api/v1/sagas/{run_id}/actions/{step_id}/result": { result: {} },
+    "/api/v1/sagas/{id}/query": { expression: "vars" },
     "/api/v1/sagas/{id}/terminate": { reason: "r" },
     "/api/v1/sagas/{id}/migrate": { version: 2 },
     "/api/v1/workflows/{wf_id}/migrations/check": { version: 2 },

@@ -122,6 +122,7 @@ const REPEATABLE = [
   "/auth/session",
   "/auth/logout",
   "/api/v1/workflows/{wf_id}/migrations/check",
+  "/api/v1/sagas/{id}/query",
   "/api/v1/sagas/{run_id}/actions/{step_id}/result",
   "/api/v1/sagas/{run_id}/actions/{step_id}/heartbeat",
   "/api/v1/workflows",

@@ -64,6 +64,8 @@ describe("saga, in one process,", () => {
     expect(await run("explain", id)).toEqual(ok(/is paused/));
     expect(await run("resume", id)).toMatchObject({ code: 0 });
     await untilItWaits(id);
+    expect(await run("query", id, "run.workflow_id")).toEqual(ok("trip\n"));
+    expect(await run("query", id, "vars.")).toMatchObject({ code: 5, stdout: "" });
     expect(await run("signal", id, "go")).toEqual(ok(`run ${id} has taken go\n`));
     expect(await run("get", id, "--wait")).toEqual(ok(/succeeded/));
     // There is no incident, no quarantine, and it has ended.
