@@ -24,10 +24,29 @@ import { isObject, type JsonObject, measure } from "../values/json.js";
 import { MAX_VERSION } from "../values/limits.js";
 import * as misfit from "../values/misfit.js";
 import { inOnePiece } from "../values/slices.js";
-import { LONGEST_WAIT_MS } from "../values/time.js";
+import { LONGEST_WAIT_MS, parseInstant } from "../values/time.js";
+
+const moment: Kind<number> = {
+  name: "time",
+  written: { type: "string", format: "date-time" },
+  parse(raw, place) {
+    const time = typeof raw === "string" ? parseInstant(raw) : undefined;
+    return (
+      time ?? place.problem(typeof raw === "string" ? misfit.notOfFormat("date-time") : misfit.wrongType("string"))
+    );
+  },
+};
 
 const CRON = {
-  schedule: required(plainText, "Five fields, evaluated in UTC."),
+  schedule: required(plainText, "Five fields, in the local time of `time_zone`."),
+  time_zone: defaulted(plainText, "UTC", "A time zone of the IANA database, such as Europe/Vienna."),
+  start_at: optional(moment, "Ticks before it do not fire."),
+  end_at: optional(moment, "Ticks after it do not fire."),
+  jitter_ms: defaulted(
+    plainNumber({ min: 0, max: 3_600_000, whole: true }),
+    0,
+    "It fires later than its ticks, by a part of this that is its own.",
+  ),
   inputs: optional(dataObject, "The inputs of every run, beside `trigger`."),
   overlap_policy: defaulted(
     oneOf("allow", "skip"),

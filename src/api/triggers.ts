@@ -2,12 +2,12 @@
 import type { Sql } from "postgres";
 import type { Static } from "typebox";
 import * as Type from "typebox";
-import { readTriggerConfig } from "../../machines/index.js";
+import { type CronConfig, readTriggerConfig } from "../../machines/index.js";
 import { badRequest } from "../errors.js";
 import { listFires } from "../store/engine/trigger-fires.js";
 import type { Reach } from "../store/lists/reach.js";
 import { listTriggers, readTrigger, type TriggerRow, triggerItem } from "../store/lists/triggers.js";
-import { noSuchTrigger, Schedule } from "../trigger/index.js";
+import { delayOf, noSuchTrigger, Schedule } from "../trigger/index.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, refuseLargePayload, shaped } from "./http/body.js";
 import { IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
@@ -192,22 +192,26 @@ function nextRoute(app: Api, { readPool, now }: ApiDeps): void {
   const schema = {
     tags: ["triggers"],
     "x-saga-role": "viewer" as const,
-    summary: "List the next ticks of a cron trigger",
+    summary: "List when a cron trigger fires next",
     params: triggerPath,
     querystring: query({ count: Int(1, MAX_NEXT) }),
-    response: responses({ 200: object("The next ticks.", { items: times }) }, 400, 404),
+    response: responses({ 200: object("The times of the next fires.", { items: times }) }, 400, 404),
   };
   app.get(`${ITEM}/next`, { schema }, async (request, reply) => {
     const { id } = request.params;
     const { count = 10 } = request.query;
     const row = await readPool.look(readerOf(request, reply), (sql, reach) => found(sql, reach, id));
-    const schedule = scheduleOf(row);
-    return { items: schedule.next(count, now()).map((tick) => new Date(tick).toISOString()) };
+    const config = cronConfigOf(row);
+    const delay = delayOf(id, config);
+    const next = row.nextFireAt?.getTime();
+    const from = next === undefined ? now() : Math.max(now(), next - 1) - delay;
+    const ticks = Schedule.of(config).next(count, from);
+    return { items: ticks.map((tick) => new Date(tick + delay).toISOString()) };
   });
 }
 
-function scheduleOf({ triggerType, config }: TriggerRow): Schedule {
+function cronConfigOf({ triggerType, config }: TriggerRow): CronConfig {
   const { value } = readTriggerConfig("cron", triggerType === "cron" ? config : {});
   if (value?.type !== "cron") throw badRequest("only a cron trigger has next ticks");
-  return Schedule.parse(value.config.schedule);
+  return value.config;
 }

@@ -403,7 +403,8 @@ const TRIGGERS: readonly CommandEntry[] = [
     parameters: "[workflow]",
     summary: "Creates a trigger, and prints its id",
     options: [
-      { flags: "--cron <schedule>", says: "five fields in UTC" },
+      { flags: "--cron <schedule>", says: "five fields, in the local time of --time-zone" },
+      { flags: "--time-zone <name>", says: "such as Europe/Vienna; default UTC" },
       { flags: "-i, --inputs <json>", says: `the inputs of every run: ${JSON_WORDS}` },
       { flags: "--overlap <policy>", says: "while an earlier run goes on; default allow", choices: ["allow", "skip"] },
       { flags: "--disabled", says: "not enabled yet" },

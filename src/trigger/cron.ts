@@ -7,7 +7,7 @@ import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
 import { decideFires, type NewFire, unfinishedFire } from "../store/engine/trigger-fires.js";
 import { dueTriggers, type TriggerRow } from "../store/lists/triggers.js";
-import { Schedule, ScheduleError } from "./schedule.js";
+import { delayOf, Schedule, ScheduleError } from "./schedule.js";
 import { fireId, type TriggeredStarts } from "./triggered-starts.js";
 
 /** Due triggers of one round. */
@@ -24,10 +24,10 @@ export interface CronOptions {
   readonly shards: () => readonly ShardId[];
 }
 
-/** What is to be done with a due trigger. Times are epoch milliseconds. */
+/** What is to be done with a due trigger. Times are epoch milliseconds; a fire is later than its tick by the trigger's part of its jitter. */
 interface Verdict {
   readonly fires: readonly NewFire[];
-  /** The next tick. Undefined: the schedule has none. */
+  /** The next fire. Undefined: the schedule has no tick left. */
   readonly next: number | undefined;
 }
 
@@ -72,13 +72,17 @@ export class Cron {
     const config = configOf(trigger);
     const schedule = config && scheduleOf(config);
     if (!schedule) return { fires: [ended(trigger, since, now, UNREADABLE)], next: undefined };
-    const tick = Math.max(schedule.latest(now) ?? since, since);
-    const missed = tick > since ? [ended(trigger, since, now, `ticks before ${text(tick)} were missed`)] : [];
-    return { fires: [...missed, await this.fireAt(trigger, config, tick, now)], next: schedule.after(now) };
+    const delay = delayOf(trigger.id, config);
+    const first = since - delay;
+    const tick = Math.max(schedule.latest(now - delay) ?? first, first);
+    const missed = tick > first ? [ended(trigger, first, now, `ticks before ${text(tick)} were missed`)] : [];
+    const next = schedule.after(now - delay);
+    const fires = [...missed, await this.fireAt(trigger, config, tick, now)];
+    return { fires, next: next === undefined ? undefined : next + delay };
   }
 
   private async fireAt(trigger: TriggerRow, config: CronConfig, tick: number, now: number): Promise<NewFire> {
-    const late = now - tick;
+    const late = now - tick - delayOf(trigger.id, config);
     const most = config.catchup === "none" ? ON_TIME_MS : Math.max(config.catchup_window_ms, ON_TIME_MS);
     if (late > most) return ended(trigger, tick, now, `missed: ${Math.round(late / 1_000)} s late`);
     const unfinished =
@@ -97,9 +101,9 @@ function configOf({ config }: { readonly config: JsonObject }): CronConfig | und
   return value?.type === "cron" ? value.config : undefined;
 }
 
-function scheduleOf({ schedule }: CronConfig): Schedule | undefined {
+function scheduleOf(config: CronConfig): Schedule | undefined {
   try {
-    return Schedule.parse(schedule);
+    return Schedule.of(config);
   } catch (error) {
     if (error instanceof ScheduleError) return undefined;
     throw error;

@@ -10,7 +10,7 @@ import { Transitions, type TransitionsOptions } from "./transitions.js";
 import { TriggeredStarts, type TriggeredStartsOptions } from "./triggered-starts.js";
 
 export { noSuchTrigger, type Registrar } from "./registrar.js";
-export { Schedule } from "./schedule.js";
+export { delayOf, Schedule } from "./schedule.js";
 
 const PAUSE_MS = 1_000;
 

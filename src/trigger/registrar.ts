@@ -43,7 +43,7 @@ import {
 } from "../store/lists/triggers.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import { missingLicence } from "./licence.js";
-import { Schedule, ScheduleError } from "./schedule.js";
+import { delayOf, Schedule, ScheduleError } from "./schedule.js";
 import { transitionFire } from "./transitions.js";
 import { fireId, type TriggeredStarts } from "./triggered-starts.js";
 
@@ -109,7 +109,7 @@ export class Registrar {
     const { row, inserted } = await insertTrigger(sql, { ...draft, requestHash: hash });
     if (inserted || row.requestHash === hash) return { row, stored: inserted };
     const { id, triggerType, workflowId, version = null, config, tenantId = null } = draft;
-    const nextFireAt = row.enabled ? tickAfter(trigger.rule, this.options.clock.now()) : null;
+    const nextFireAt = row.enabled ? fireAfter(row.id, trigger.rule, this.options.clock.now()) : null;
     const changes = { triggerType, workflowId, version, config, tenantId, nextFireAt, requestHash: hash };
     return { row: (await changeTrigger(sql, id, changes)) ?? row, stored: true };
   }
@@ -142,7 +142,7 @@ export class Registrar {
     }
     // A tick that is due already stays due, unless the schedule is another one or the trigger was disabled.
     const keeps = fires && row.enabled && config === undefined;
-    const nextFireAt = keeps ? row.nextFireAt : fires ? tickAfter(rule, this.options.clock.now()) : null;
+    const nextFireAt = keeps ? row.nextFireAt : fires ? fireAfter(id, rule, this.options.clock.now()) : null;
     const changes = { enabled: fires, nextFireAt, ...(config !== undefined && { config: config as JsonObject }) };
     const changed = await changeTrigger(this.options.sql, id, changes);
     if (!changed) throw noSuchTrigger(id);
@@ -243,7 +243,7 @@ export class Registrar {
 
   private rowOf({ rule, config, ...trigger }: Trigger, id: string, createdBy: string): NewTrigger {
     const now = this.options.clock.now();
-    const nextFireAt = trigger.enabled ? tickAfter(rule, now) : null;
+    const nextFireAt = trigger.enabled ? fireAfter(id, rule, now) : null;
     const createdAt = new Date(now);
     return { ...trigger, id, triggerType: rule.type, config, createdBy, createdAt, ...(nextFireAt && { nextFireAt }) };
   }
@@ -252,10 +252,12 @@ export class Registrar {
 /** The store is away, or load is shed. */
 const mayPass = (error: unknown) => isStoreAway(error) || (error instanceof SagaError && error.status >= 500);
 
-function tickAfter(rule: TriggerRule, time: number): Date | null {
-  if (rule.type !== "cron") return null;
-  const next = Schedule.parse(rule.config.schedule).after(time);
-  return next === undefined ? null : new Date(next);
+function fireAfter(triggerId: string, { type, config }: TriggerRule, time: number): Date | null {
+  if (type !== "cron") return null;
+  const delay = delayOf(triggerId, config);
+  // Its next tick, and not one that has passed and whose delay has not.
+  const next = Schedule.of(config).after(time);
+  return next === undefined ? null : new Date(next + delay);
 }
 
 const OTHER_BODY = "the idempotency key was used with another body";
@@ -267,7 +269,7 @@ function hashOf(document: unknown): string {
 
 /** The row as it was inserted, of the same document: it may have been changed since, and has had its ticks. */
 function asCreated(row: TriggerRow, { config, enabled, rule }: Trigger): TriggerRow {
-  const nextFireAt = enabled ? tickAfter(rule, row.createdAt.getTime()) : null;
+  const nextFireAt = enabled ? fireAfter(row.id, rule, row.createdAt.getTime()) : null;
   return { ...row, config, enabled, nextFireAt, lastFiredAt: null };
 }
 
@@ -292,11 +294,11 @@ function withSchedule<T>(read: Reading<T>, ruleOf: (value: T) => TriggerRule): R
   const rule = read.value && ruleOf(read.value);
   if (rule?.type !== "cron") return read;
   try {
-    Schedule.parse(rule.config.schedule);
+    Schedule.of(rule.config);
     return read;
   } catch (error) {
     if (!(error instanceof ScheduleError)) throw error;
-    const problem = { path: "$.config.schedule", message: `must ${error.message}` };
+    const problem = { path: `$.config.${error.member}`, message: `must ${error.message}` };
     return { problems: [...read.problems, problem], warnings: read.warnings };
   }
 }

@@ -59,6 +59,17 @@ describe("create", () => {
     ["no config", { trigger_type: "cron", workflow_id: "billing" }, "$.config"],
     ["an unknown member", { ...cron(), owner: "x" }, "$.owner"],
     ["an unknown member of the config", cron({}, { timezone: "CET" }), "$.config.timezone"],
+    ["a zone that there is not", cron({}, { time_zone: "Europe/Wien" }), "$.config.time_zone"],
+    ["a zone that is an offset", cron({}, { time_zone: "+02:00" }), "$.config.time_zone"],
+    ["a zone that is no text", cron({}, { time_zone: 2 }), "$.config.time_zone"],
+    ["a start that is no time", cron({}, { start_at: "tomorrow" }), "$.config.start_at"],
+    ["an end that is a number", cron({}, { end_at: 1_800_000_000_000 }), "$.config.end_at"],
+    [
+      "an end before the first tick",
+      cron({}, { schedule: "0 0 1 1 *", start_at: "2027-02-01T00:00:00Z", end_at: "2027-12-31T23:00:00Z" }),
+      "$.config.end_at",
+    ],
+    ["a jitter of more than an hour", cron({}, { jitter_ms: 3_600_001 }), "$.config.jitter_ms"],
     ["a schedule that is none", cron({}, { schedule: "every day" }), "$.config.schedule"],
     ["a schedule that never fires", cron({}, { schedule: "0 0 31 2 *" }), "$.config.schedule"],
     ["an unknown policy", cron({}, { overlap_policy: "queue" }), "$.config.overlap_policy"],
@@ -217,6 +228,28 @@ describe("next", () => {
     const { body } = await post(cron({}, { schedule: "0 0 29 2 *" }));
     const { status, body: next } = await rig.call("GET", `${URL}/${body.id}/next?count=2`);
     expect([status, next.items]).toEqual([200, ["2024-02-29T00:00:00.000Z", "2028-02-29T00:00:00.000Z"]]);
+  });
+
+  it("lists those of a zone, between its start and its end, later by its jitter", async () => {
+    const times = { start_at: "2027-03-27T00:00:00+01:00", end_at: "2027-03-29T23:00:00Z" };
+    const zoned = { schedule: "30 2 * * *", time_zone: "Europe/Vienna", ...times };
+    const { body } = await post(cron({}, zoned));
+    expect(body.config).toMatchObject(zoned);
+    const next = async (id: string) => (await rig.call("GET", `/api/v1/triggers/${id}/next`)).body.items;
+    const ticks = ["2027-03-27T01:30:00.000Z", "2027-03-28T01:00:00.000Z", "2027-03-29T00:30:00.000Z"];
+    expect(await next(body.id)).toEqual(ticks);
+    expect(body.next_fire_at).toBe(ticks[0]);
+    const delays = new Set<number>();
+    for (let nth = 0; nth < 5; nth++) {
+      const { body: late } = await post(cron({}, { ...zoned, jitter_ms: 600_000 }));
+      const items: string[] = await next(late.id);
+      const [delay = -1, ...others] = items.map((item, tick) => Date.parse(item) - Date.parse(ticks[tick] ?? ""));
+      expect(others, "the same for each tick").toEqual([delay, delay]);
+      expect(delay >= 0 && delay <= 600_000).toBe(true);
+      expect(late.next_fire_at).toBe(items[0]);
+      delays.add(delay);
+    }
+    expect(delays.size, "each has its own").toBeGreaterThan(1);
   });
 
   it("of a record_transition trigger is 400", async () => {

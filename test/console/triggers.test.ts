@@ -36,6 +36,9 @@ describe("the form of a trigger", () => {
     expect(fields).toMatchObject({ workflow_id: "nightly", version: "2", schedule: "0 0 * * *", catchup: "latest" });
     expect(configOf(fields).config).toMatchObject(config);
     expect(occasion(trigger)).toBe("0 0 * * * (UTC)");
+    const zoned = { ...trigger, config: { schedule: "0 8 * * *", time_zone: "Europe/Vienna", jitter_ms: 60_000 } };
+    expect(occasion(zoned)).toBe("0 8 * * * (Europe/Vienna)");
+    expect(configOf(fieldsOf(zoned)).config).toMatchObject(zoned.config);
   });
 });
 

@@ -11,7 +11,9 @@ import type { Step } from "../run/rig.js";
 import type { Seen } from "../run/seen.js";
 
 /** The longest pause between two requests of one question. Without it, waiting clients would be the load. */
-export const PAUSE_MS = 100;
+export /** A request that gets no answer takes 40 s of it, and a node that is killed every two seconds hardly answers on a busy machine. */
+const PATIENCE_MS = 240_000;
+const PAUSE_MS = 100;
 
 export interface Answer {
   readonly status: number;
@@ -80,7 +82,7 @@ export class Client {
         const answer = await once();
         return this.fault ?? (answer?.status === 503 ? undefined : answer);
       },
-      { pause: PAUSE_MS, what: `an outcome of ${method} ${path}` },
+      { pause: PAUSE_MS, within: PATIENCE_MS, what: `an outcome of ${method} ${path}` },
     );
     if (answer instanceof Undocumented) throw answer;
     return answer;

@@ -64,7 +64,7 @@ function oracle(text: string): (time: number) => boolean {
 
 describe("a schedule", () => {
   it.each(SCHEDULES)("%s ticks in a year as the standard says", (text) => {
-    const schedule = Schedule.parse(text);
+    const schedule = Schedule.of({ schedule: text });
     const matches = oracle(text);
     const expected: number[] = [];
     for (let time = FROM; time < FROM + YEAR && expected.length < MOST_TICKS; time += MINUTE)
@@ -77,7 +77,7 @@ describe("a schedule", () => {
   });
 
   it("its latest tick is the one at a time, or the last one before it", () => {
-    const schedule = Schedule.parse("*/5 * * * *");
+    const schedule = Schedule.of({ schedule: "*/5 * * * *" });
     const at = Date.UTC(2026, 10, 22, 12, 5);
     expect([at - 1, at, at + 59_999, at + 5 * MINUTE - 1].map((time) => schedule.latest(time))).toEqual([
       at - 5 * MINUTE,
@@ -114,7 +114,7 @@ describe("a schedule", () => {
     ["0 24 * * *", "have 0 to 23 as its hour, not 24"],
     ["0 0 * * 8", "have 0 to 7 as its day of the week, not 8"],
   ])("%s is refused: %s", (text, why) => {
-    expect(() => Schedule.parse(text)).toThrow(ScheduleError);
-    expect(() => Schedule.parse(text)).toThrow(why);
+    expect(() => Schedule.of({ schedule: text })).toThrow(ScheduleError);
+    expect(() => Schedule.of({ schedule: text })).toThrow(why);
   });
 });

@@ -102,6 +102,39 @@ describe("a tick", () => {
     });
   });
 
+  it("of a trigger with jitter fires later, once, as the tick that it is", async () => {
+    const id = await create(cron({ jitter_ms: 1_200_000 }));
+    const due = (await triggerById(database.sql, id))?.nextFireAt?.getTime() ?? 0;
+    expect(due >= NOON + HOUR && due <= NOON + HOUR + 1_200_000).toBe(true);
+    now = due - 1;
+    await node().poll();
+    expect(await firesOf(id)).toEqual([]);
+    now = due;
+    await Promise.all([node().poll(), node().poll()]);
+    const tick = NOON + HOUR;
+    expect(await firesOf(id)).toMatchObject([{ scheduled_at: at(tick), fired_at: at(due) }]);
+    expect((await triggerById(database.sql, id))?.nextFireAt).toEqual(new Date(due + HOUR));
+    now = due + 3 * HOUR + 1_000;
+    await node().poll();
+    const fires = (await firesOf(id)).filter(({ fired_at: firedAt }) => firedAt === at(now));
+    expect(fires).toHaveLength(2);
+    expect(fires).toContainEqual(
+      expect.objectContaining({ scheduled_at: at(tick + 3 * HOUR), resulting_run_id: expect.any(String) }),
+    );
+    const error = `ticks before ${at(tick + 3 * HOUR)} were missed`;
+    expect(fires).toContainEqual(expect.objectContaining({ scheduled_at: at(tick + HOUR), error }));
+  });
+
+  it("that is the last one before its end leaves no other", async () => {
+    const id = await create(cron({ start_at: at(NOON + HOUR), end_at: at(NOON + 2 * HOUR) }));
+    for (const hour of [1, 2, 3, 4]) {
+      now = NOON + hour * HOUR;
+      await node().poll();
+    }
+    expect((await firesOf(id)).map(({ scheduled_at }) => scheduled_at)).toEqual([at(NOON + 2 * HOUR), at(NOON + HOUR)]);
+    expect((await triggerById(database.sql, id))?.nextFireAt).toBeNull();
+  });
+
   it("fires once, however many nodes find it due at the same moment", async () => {
     const ids = await Promise.all(Array.from({ length: 10 }, () => create(cron())));
     now = NOON + HOUR;

@@ -50,7 +50,8 @@ export async function list(context: Context): Promise<ExitCode | undefined> {
 }
 
 function whenOf({ trigger_type, config }: Trigger): string {
-  if (trigger_type === "cron") return safe(String(config.schedule));
+  const { time_zone: zone = "UTC" } = config;
+  if (trigger_type === "cron") return safe(zone === "UTC" ? String(config.schedule) : `${config.schedule} (${zone})`);
   const { record_type, from_state, to_state } = config;
   return safe(`${record_type} ${from_state} -> ${to_state}`);
 }
@@ -64,6 +65,7 @@ export async function create(context: Context): Promise<ExitCode | undefined> {
   const inputs = context.text("inputs");
   const version = context.integer("version", { min: 1, max: 2_147_483_647 });
   const overlap = context.text("overlap");
+  const timeZone = context.text("timeZone");
   const body =
     document !== undefined
       ? await objectGiven("--document", document, terminal)
@@ -71,6 +73,7 @@ export async function create(context: Context): Promise<ExitCode | undefined> {
           ...{ trigger_type: "cron", workflow_id: workflow, ...(version !== undefined && { version }) },
           config: {
             schedule,
+            ...(timeZone !== undefined && { time_zone: timeZone }),
             ...(inputs !== undefined && { inputs: await objectGiven("--inputs", inputs, terminal) }),
             ...(overlap !== undefined && { overlap_policy: overlap }),
           },

@@ -17,6 +17,10 @@ export interface Fields {
   readonly workflow_id: string;
   readonly version: string;
   readonly schedule: string;
+  readonly time_zone: string;
+  readonly start_at: string;
+  readonly end_at: string;
+  readonly jitter_ms: string;
   readonly inputs: string;
   readonly overlap_policy: string;
   readonly catchup: string;
@@ -32,6 +36,10 @@ export const EMPTY: Fields = {
   workflow_id: "",
   version: "",
   schedule: "",
+  time_zone: "UTC",
+  start_at: "",
+  end_at: "",
+  jitter_ms: "",
   inputs: "{}",
   overlap_policy: "allow",
   catchup: "latest",
@@ -57,11 +65,21 @@ export interface Read {
 
 export const configOf = (fields: Fields): Read => (fields.trigger_type === "cron" ? cron(fields) : transition(fields));
 
-function cron({ schedule, inputs: text, overlap_policy, catchup, catchup_window_ms }: Fields): Read {
+function cron({ schedule, inputs: text, overlap_policy, catchup, ...fields }: Fields): Read {
   const { value: inputs, fault } = parseObject(text);
   if (fault !== undefined) return { fault: { field: "inputs", message: fault } };
-  const window = catchup_window_ms.trim() !== "" && { catchup_window_ms: Number(catchup_window_ms) };
-  return { config: { schedule: schedule.trim(), inputs, overlap_policy, catchup, ...window } };
+  const zone = fields.time_zone.trim();
+  const filled = (["start_at", "end_at"] as const).filter((name) => fields[name].trim() !== "");
+  const numbers = (["jitter_ms", "catchup_window_ms"] as const).filter((name) => fields[name].trim() !== "");
+  return {
+    config: {
+      schedule: schedule.trim(),
+      ...(zone !== "" && zone !== "UTC" && { time_zone: zone }),
+      ...Object.fromEntries(filled.map((name) => [name, fields[name].trim()])),
+      ...{ inputs, overlap_policy, catchup },
+      ...Object.fromEntries(numbers.map((name) => [name, Number(fields[name])])),
+    },
+  };
 }
 
 function transition({ record_type, from_state, to_state, input_mapping: text }: Fields): Read {
@@ -81,6 +99,12 @@ const textOf = (value: unknown): string =>
 
 /** What fires it, in a few words. */
 export function occasion({ trigger_type: type, config }: Pick<Described, "trigger_type" | "config">): string {
-  const { schedule, record_type, from_state, to_state } = config as Readonly<Record<string, unknown>>;
-  return type === "cron" ? `${schedule} (UTC)` : `${record_type}: ${from_state} → ${to_state}`;
+  const {
+    schedule,
+    time_zone = "UTC",
+    record_type,
+    from_state,
+    to_state,
+  } = config as Readonly<Record<string, unknown>>;
+  return type === "cron" ? `${schedule} (${time_zone})` : `${record_type}: ${from_state} → ${to_state}`;
 }

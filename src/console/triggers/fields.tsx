@@ -47,6 +47,14 @@ const Workflows = () => (
   </datalist>
 );
 
+const TimeZones = () => (
+  <datalist id="trigger-time-zones">
+    {["UTC", ...Intl.supportedValuesOf("timeZone")].map((zone) => (
+      <option key={zone} value={zone} />
+    ))}
+  </datalist>
+);
+
 interface LineProps extends Pick<Props, "fields" | "change"> {
   readonly name: Exclude<keyof Fields, "trigger_type">;
   readonly label: string;
@@ -82,9 +90,19 @@ export function CronFields({ fields, fault, change }: Props) {
     <>
       <Line
         name="schedule"
-        label="Schedule (minute, hour, day, month, weekday; UTC)"
+        label="Schedule (minute, hour, day, month, weekday)"
         placeholder="30 2 * * 1-5"
         required
+        {...both}
+      />
+      <Line name="time_zone" label="Time zone" list="trigger-time-zones" placeholder="Europe/Vienna" {...both} />
+      <TimeZones />
+      <Line name="start_at" label="Not before (empty: at once)" placeholder="2027-01-01T00:00:00Z" {...both} />
+      <Line name="end_at" label="Not after (empty: for good)" placeholder="2027-12-31T23:59:59Z" {...both} />
+      <Line
+        name="jitter_ms"
+        label="Later than its ticks by up to, in ms (empty: not at all)"
+        pattern="[0-9]+"
         {...both}
       />
       <JsonText name="inputs" label="Inputs of every run (JSON)" {...{ ...both, fault }} />

@@ -114,7 +114,7 @@ function lost({ configs, dues, moved, isUnsure, decidedUntil = 0 }: CheckedTrigg
   });
   const isCovered = (tick: number) => at.has(tick) || gaps.some(({ from, to }) => from <= tick && tick < to);
   const ticks = moved.flatMap(({ at, due }) => (due?.isWhole && at <= decidedUntil ? [at] : []));
-  const schedule = Schedule.parse(String(configs.at(-1)?.schedule ?? "* * * * *"));
+  const schedule = Schedule.of({ schedule: String(configs.at(-1)?.schedule ?? "* * * * *") });
   for (const { from, isWhole } of dues)
     for (let tick: number | undefined = from; isWhole && tick !== undefined; tick = schedule.after(tick)) {
       if (tick > decidedUntil) break;

@@ -187,7 +187,7 @@ export interface Operations extends RunOperations {
     query?: { limit?: number | undefined; offset?: number | undefined; cursor?: string | undefined; count?: "exact" | undefined };
     answer: Page<TriggerFireRow>;
   };
-  /** List the next ticks of a cron trigger */
+  /** List when a cron trigger fires next */
   listTriggerTicks: {
     path: { id: string };
     query?: { count?: number | undefined };
