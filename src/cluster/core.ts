@@ -26,7 +26,7 @@ import { Runtime } from "../run/runtime.js";
 import { Starter } from "../run/starter.js";
 import { Membership } from "../shard/membership.js";
 import { Placement } from "../shard/placement.js";
-import { owedEffects, removeEffects } from "../store/engine/outbox.js";
+import { owedEffects, removeAccepted } from "../store/engine/outbox.js";
 import { ownersOf } from "../store/lists/definitions.js";
 import { Pruner } from "../store/upkeep/pruner.js";
 import { startupVariablesOf } from "../tenants/startup-provider.js";
@@ -171,7 +171,7 @@ export class Core {
       ...(callbacks && { access: { callbackToken: callbackTokenBy(callbacks) } }),
       callbacks: {
         publicUrl: () => this.publicUrl,
-        removeRows: (dispatchIds) => removeEffects(sql, dispatchIds),
+        removeRows: (dispatchIds) => removeAccepted(sql, dispatchIds),
         http: { guard: egress.workers, signing: egress.secrets.signing },
         ...(config.amqpUrl !== undefined && { rabbitmq: { url: config.amqpUrl, connect } }),
       },

@@ -11,9 +11,9 @@ import type { Step } from "../run/rig.js";
 import type { Seen } from "../run/seen.js";
 
 /** The longest pause between two requests of one question. Without it, waiting clients would be the load. */
-export /** A request that gets no answer takes 40 s of it, and a node that is killed every two seconds hardly answers on a busy machine. */
+export const PAUSE_MS = 100;
+/** A request that gets no answer takes 40 s of it, and a node that is killed every two seconds hardly answers on a busy machine. */
 const PATIENCE_MS = 240_000;
-const PAUSE_MS = 100;
 
 export interface Answer {
   readonly status: number;

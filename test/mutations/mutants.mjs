@@ -1516,6 +1516,14 @@ export const MUTANTS = [
     red: "a lost stream a worker that names what no run waits for has that much less credit, until it answers or the deadline is over",
   },
   {
+    name: "a dispatch that a worker has accepted has no row, whatever the store knows of it",
+    file: "src/store/engine/outbox.ts",
+    find: " and r.record -> 'wait' ->> 'kind' = 'dispatched'",
+    replace: "",
+    test: "test/store/accepted-rows.test.ts",
+    red: "an accepted dispatch keeps it where the store does not know that it was dispatched, as after a standby has taken over: the run would never go on",
+  },
+  {
     name: "a bulk job counts a cancel that changes nothing as its own",
     file: "src/operate/acts.ts",
     find: "return answer.alreadyTerminal || answer.alreadyEnding === true;",

@@ -63,10 +63,17 @@ export async function owedEffects<Id extends string>(database: Sql, ids: readonl
   return rows.map(({ id }) => id);
 }
 
-/** Removes rows in key order, as a commit takes them, so that the two never wait for each other in a circle. */
-export async function removeEffects(database: Sql, ids: readonly string[]): Promise<void> {
+/**
+ * Removes the rows of dispatches that workers have accepted, in key order, as a commit takes them, so that the two never wait for each other in a circle.
+ * Only a run that has dispatched its call has a wake row that watches it: a standby that took over may not know of the dispatch, and then its row is all
+ * that moves the run.
+ */
+export async function removeAccepted(database: Sql, ids: readonly string[]): Promise<void> {
   await database`
-    delete from outbox where id in (select id from outbox where id = any(${[...ids]}::uuid[]) order by id for update)`;
+    delete from outbox where id in (
+      select o.id from outbox o join runs r on r.id = o.run_id
+      where o.id = any(${[...ids]}::uuid[]) and r.record -> 'wait' ->> 'kind' = 'dispatched' order by o.id for update of o
+    )`;
 }
 
 /** The time in so many seconds, by the database's clock. */
