@@ -40,6 +40,9 @@ const RESTART_MS = 500;
 /** How long a client waits for an answer, before it asks again elsewhere. */
 const CLIENT_MS = 10_000;
 
+/** Of each stream: with little, steps wait for one another, and none may be handed out too many. */
+const CREDITS = [1, 2, 4, 8];
+
 export class Cluster {
   readonly world: World;
   readonly bus: SimulatedBus;
@@ -67,10 +70,11 @@ export class Cluster {
     this.hosts = new SimulatedHosts(this.world, chanceOf(`${seed} hosts`));
     this.broker = new SimulatedBroker(this.world, chanceOf(`${seed} broker`));
     this.homes = Array.from({ length: nodes }, (_, nth) => newHome(`n${nth + 1}`));
+    const maxInFlight = CREDITS[Math.floor(chanceOf(`${seed} credit`)() * CREDITS.length)] ?? 1;
     this.workers = Array.from({ length: workers }, (_, nth) => {
       const name = `w${nth + 1}`;
       return new SimulatedWorker({
-        ...{ name, service: "shop", maxInFlight: 8, world: this.world, ledger: this.ledger },
+        ...{ name, service: "shop", maxInFlight, world: this.world, ledger: this.ledger },
         chance: chanceOf(`${seed} ${name}`),
         nodes: () => this.reachable.map(({ life, core }) => ({ life, dispatcher: core.dispatcher })),
       });
