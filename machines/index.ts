@@ -27,9 +27,8 @@ export {
   type OperatorActName,
   type SlotQueue,
 } from "./explain/explain.js";
-export { valueAsked } from "./explain/query.js";
 export { ExpressionError, ExpressionSyntaxError, MAX_SOURCE_CHARS } from "./expression/index.js";
-export { scopeOf } from "./expression/scope.js";
+export { answerTo, scopeOf } from "./expression/scope.js";
 export * from "./messages/audit.js";
 export * from "./messages/command.js";
 export * from "./messages/fact.js";

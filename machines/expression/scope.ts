@@ -1,9 +1,9 @@
-// The scope of expressions: the names that they see of a run (docs/workflows.md, expressions).
+// The scope of expressions: the names that they see of a run (docs/workflows.md, expressions). And a question about a run, which sees the same.
 import type { RunContext } from "../state/context.js";
 import { correctedItem, withoutCorrection } from "../state/corrected-item.js";
 import type { RunIdentity } from "../state/identity.js";
 import type { Json, JsonObject } from "../values/json.js";
-import { instant, type Scope } from "./index.js";
+import { compileExpression, ExpressionSyntaxError, instant, type Scope, withFuel } from "./index.js";
 
 /** Names that scopes always have, or that blocks give. An item or its index cannot have such a name. */
 export const RESERVED_NAMES: ReadonlySet<string> = new Set(
@@ -21,6 +21,26 @@ export function scopeOf(context: RunContext, now: number, output?: Json): Scope 
     now: instant(now),
   };
   return output === undefined ? scope : { ...scope, output };
+}
+
+/** A question about a run: an expression, and when it is asked, in epoch milliseconds. */
+export interface Question {
+  readonly context: RunContext;
+  readonly source: string;
+  readonly now: number;
+}
+
+/**
+ * The value of an expression about the run as it stands, within the step budget of one evaluation. `output` is there once the run has one. Throws
+ * ExpressionSyntaxError for what is no expression or reads a name that this run does not have, and ExpressionError where the run lacks what is read.
+ */
+export function answerTo({ context, source, now }: Question): Json {
+  const expression = compileExpression(source);
+  const scope = scopeOf(context, now, context.output);
+  const unknown = [...expression.references].find((name) => !Object.hasOwn(scope, name));
+  if (unknown !== undefined)
+    throw new ExpressionSyntaxError(`this run has no ${unknown}; there are ${Object.keys(scope).sort().join(", ")}`);
+  return withFuel(() => expression.evaluate(scope));
 }
 
 /** The names that the blocks around the token give. An inner name hides an outer one. */

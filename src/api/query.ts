@@ -3,6 +3,7 @@
 import type { FastifyRequest } from "fastify";
 import * as Type from "typebox";
 import {
+  answerTo,
   decodeRun,
   ExpressionError,
   ExpressionSyntaxError,
@@ -12,7 +13,6 @@ import {
   measure,
   type RunContext,
   UnreadableRecord,
-  valueAsked,
 } from "../../machines/index.js";
 import { reachOf } from "../access/index.js";
 import { badRequest, overloaded, unprocessable } from "../errors.js";
@@ -69,7 +69,7 @@ async function valueFor(
 ): Promise<Json> {
   const { expression: source } = request.body;
   const value = await scheduler.compute(partyOf(request), () =>
-    evaluated(() => valueAsked({ context: contextOf(), source, now: now() })),
+    evaluated(() => answerTo({ context: contextOf(), source, now: now() })),
   );
   const { outputBytes } = config.limits;
   const size = measure(value);

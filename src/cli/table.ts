@@ -131,7 +131,7 @@ succeeded. Nothing is changed. A text is printed as it is, every other value as 
     examples: [`saga query 0198f29d-51b6-7e3a-8c07-d2f94a1e6b85 'vars.lines.filter(l, !l.shipped).size()'`],
     asks: true,
     prints: true,
-    load: async () => (await import("./runs/query.js")).query,
+    load: async () => (await import("./runs/list.js")).query,
   },
   {
     name: "signal",

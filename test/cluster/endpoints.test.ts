@@ -299,7 +299,16 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [202, "a stop", async () => post(`${await bulkJob()}/stop`), { changed: false }],
     [202, "a resume", async () => post(`${await bulkJob()}/resume`), { changed: false }],
   ],
+  "POST /sagas/{id}/query": [
+    [200, "a value", async () => query(await aRun(), "vars.currency + ' of ' + run.workflow_id"), { state: "paused" }],
+    [200, "null", async () => query(await aRun(), "null"), { value: null }],
+    [400, "no expression", async () => query(await aRun(), "vars."), { error: "bad_request" }],
+    [400, "a malformed id", () => query(`${API}/sagas/17`, "vars"), { error: "bad_request" }],
+    [404, "no such run", () => query(unknownRun(), "vars"), { error: "not_found" }],
+    [422, "no value for the run", async () => query(await aRun(), "vars.nowhere"), { error: "unprocessable" }],
+  ],
   "POST /sagas/{run_id}/signal/{name}": [
+    [200, "awaited, and its end", async () => post(`${await waiting()}/signal/go?wait_ms=30000`), { matched: true }],
     [202, "awaited", async () => post(`${await waiting()}/signal/go`, { payload: { a: 1 } }), { matched: true }],
     [409, "not awaited", async () => post(`${await waiting()}/signal/stop`), { error: "conflict", recorded: true }],
     [400, "a bad run_id", () => post(`${API}/sagas/17/signal/go`), { error: "bad_request" }],
@@ -525,6 +534,8 @@ afterAll(async () => {
   await broken?.close();
   await nowhere?.end();
 });
+
+const query = (run: string, expression: string) => post(`${run}/query`, { expression });
 
 async function brokenPost(path: string, body: object = {}): Promise<WireAnswer> {
   const { port } = broken.server.address() as AddressInfo;

@@ -1,6 +1,6 @@
 // Questions about a run, in CEL: what they see, and why some have no value.
 import { describe, expect, it } from "vitest";
-import { ExpressionError, ExpressionSyntaxError, valueAsked } from "../../machines/index.js";
+import { answerTo, ExpressionError, ExpressionSyntaxError } from "../../machines/index.js";
 import { program } from "./definitions.js";
 import { Simulation } from "./simulation.js";
 
@@ -14,7 +14,7 @@ function waiting(variables: object = {}, inputs: object = {}): Simulation {
   return run;
 }
 
-const ask = (run: Simulation, source: string) => valueAsked({ context: run.context, source, now: NOW });
+const ask = (run: Simulation, source: string) => answerTo({ context: run.context, source, now: NOW });
 
 describe("a query", () => {
   it("sees inputs, variables, the run and the time, with values of every kind", () => {

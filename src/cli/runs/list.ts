@@ -1,4 +1,5 @@
-// `saga list`: runs by filters, newest first, as a table that fits the terminal. `saga explain`: why one stands where it stands.
+// `saga list`: runs by filters, newest first, as a table that fits the terminal. `saga explain`: why one stands where it stands. `saga query`: the value
+// of an expression about one.
 import { EXIT, type ExitCode } from "../exit.js";
 import type { Context } from "../frame/context.js";
 import type { Page, Query } from "../frame/service.js";
@@ -124,4 +125,24 @@ function waitLines(wait: Readonly<Record<string, unknown>>, indent: string): str
       ...child.waiting_for.flatMap((each) => waitLines(each, `${indent}    `)),
     ]),
   ];
+}
+
+interface Valued {
+  readonly run_id: string;
+  readonly state: string;
+  readonly last_seq: number;
+  readonly value: unknown;
+}
+
+export async function query(context: Context): Promise<ExitCode> {
+  const { terminal, json } = context;
+  const [id, expression] = [context.argument(0), context.argument(1)];
+  const service = await context.service();
+  const answer = await service.post<Valued>(pathOf(id, "/query"), { expression });
+  const { value } = answer;
+  if (json) terminal.printJson(answer);
+  // A script has the text without quotes.
+  else if (typeof value === "string") terminal.print(terminal.isInteractive ? safe(value) : value);
+  else terminal.printJson(value);
+  return EXIT.succeeded;
 }
