@@ -32,6 +32,7 @@ const LINES: Readonly<Record<string, Line>> = {
   list: { args: "--workflow trip" },
   watch: { args: "<run>", isText: true },
   explain: { args: "<trip>" },
+  query: { args: "<trip> run" },
   signal: { args: "<run> go", code: REFUSED },
   rerun: { args: "<trip>", code: REFUSED },
   // It has ended, so there is nothing to do.

@@ -196,7 +196,9 @@ describe("the zones of the database", () => {
           )
             ticks.push(tick);
           expect([zone, text, ...texts(ticks)]).toEqual([zone, text, ...texts(expected)]);
-          expect([zone, text, ...texts([schedule.latest(last)])]).toEqual([zone, text, ...texts(expected.slice(-1))]);
+          // Where the window has none, the latest one is before it.
+          if (expected.length > 0)
+            expect([zone, text, ...texts([schedule.latest(last)])]).toEqual([zone, text, ...texts(expected.slice(-1))]);
           compared += ticks.length;
         }
       }
