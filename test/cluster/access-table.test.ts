@@ -23,7 +23,7 @@ const MAY: readonly (readonly [roles: readonly Role[], operations: readonly stri
   [
     READERS,
     words(`listSagas countSagas getSaga listSagaEvents listSagaSignals listSagaUndo listSagaUserTasks listSagaChildren
-      countSagaChildren explainSaga streamSaga getInspectorPage inspectSaga listUserTasks listBulkJobs getBulkJob listTriggers getTrigger
+      countSagaChildren explainSaga querySaga streamSaga getInspectorPage inspectSaga listUserTasks listBulkJobs getBulkJob listTriggers getTrigger
       listTriggerFires listTriggerTicks listWorkflows getWorkflow listWorkflowVersions getWorkflowMachine getWorkflowStats
       getWorkflowPerformance listRules getRule listRuleVersions listActions`),
   ],
@@ -91,6 +91,7 @@ const cron = (workflow_id: string) => ({
 /** Bodies that are in order, by operation. The others take an empty one. */
 const BODIES: Readonly<Record<string, (things: Things) => object>> = {
   startSaga: ({ workflow }) => ({ workflow_id: workflow }),
+  querySaga: () => ({ expression: "vars" }),
   terminateSaga: () => ({ reason: "no" }),
   migrateSaga: () => ({ version: 1 }),
   checkWorkflowMigration: () => ({ version: 1 }),
