@@ -1,6 +1,5 @@
 // A question about a run, in CEL: the value of an expression in the scope that the run's own expressions have. It reads what is committed, and
 // changes and records nothing.
-import type { FastifyRequest } from "fastify";
 import * as Type from "typebox";
 import {
   answerTo,
@@ -11,7 +10,7 @@ import {
   type Json,
   MAX_SOURCE_CHARS,
   measure,
-  type RunContext,
+  type StoredRun,
   UnreadableRecord,
 } from "../../machines/index.js";
 import { reachOf } from "../access/index.js";
@@ -57,32 +56,24 @@ export function queryRoutes(app: Api, deps: ApiDeps): void {
     });
     if (!found) throw noSuchRun(id);
     const { stored, lastSeq } = found;
-    const value = await valueFor(request, deps, () => readable(() => decodeRun(stored)));
+    const asked = { source: request.body.expression, now: deps.now() };
+    const value = await deps.scheduler.compute(partyOf(request), () => valueFor(stored, asked));
+    refuseLarge(value, deps.config.limits.outputBytes);
     return { run_id: id, state: stored.state, last_seq: lastSeq, value };
   });
 }
 
-async function valueFor(
-  request: FastifyRequest<{ Body: { readonly expression: string } }>,
-  { scheduler, now, config }: ApiDeps,
-  contextOf: () => RunContext,
-): Promise<Json> {
-  const { expression: source } = request.body;
-  const value = await scheduler.compute(partyOf(request), () =>
-    evaluated(() => answerTo({ context: contextOf(), source, now: now() })),
-  );
-  const { outputBytes } = config.limits;
+function refuseLarge(value: Json, most: number): void {
   const size = measure(value);
   // What is no storable JSON was no value of the run, either.
   if (typeof size !== "number") throw unprocessable(`the value ${size.message}`);
-  if (size > outputBytes) throw unprocessable(`the value has more than ${outputBytes} characters of JSON`);
-  return value;
+  if (size > most) throw unprocessable(`the value has more than ${most} characters of JSON`);
 }
 
 /** Messages of expressions name no payload. */
-function evaluated(evaluate: () => Json): Json {
+function valueFor(stored: StoredRun, asked: { readonly source: string; readonly now: number }): Json {
   try {
-    return evaluate();
+    return answerTo({ context: decodeRun(stored), ...asked });
   } catch (error) {
     if (error instanceof ExpressionSyntaxError) {
       const { message, position } = error;
@@ -92,14 +83,6 @@ function evaluated(evaluate: () => Json): Json {
       ]);
     }
     if (error instanceof ExpressionError) throw unprocessable(`the expression has no value: ${error.message}`);
-    throw error;
-  }
-}
-
-function readable(decode: () => RunContext): RunContext {
-  try {
-    return decode();
-  } catch (error) {
     if (error instanceof UnreadableRecord)
       throw overloaded("a newer node of the cluster has to answer about this run: ask again");
     throw error;

@@ -390,6 +390,19 @@ describe("a dispatch belongs to the service that it was given to", () => {
 });
 
 describe("a lost stream", () => {
+  /** A step that a second worker has by now, when the first one comes back and names it. */
+  async function sentAgain() {
+    const n = await node();
+    const first = await worker(n.target, { worker_id: "first" });
+    const dispatch = dispatchNow(n);
+    await first.wait("execute");
+    first.cut();
+    const second = await worker(n.target, { worker_id: "second", max_in_flight: 1 });
+    await second.wait("execute");
+    const back = await worker(n.target, { worker_id: "first", max_in_flight: 1, in_flight: [dispatch.dispatchId] });
+    return { n, dispatch, second, back };
+  }
+
   it("its steps go to another worker, unchanged", async () => {
     const n = await node();
     const lost = await worker(n.target, { worker_id: "lost" });
@@ -487,14 +500,7 @@ describe("a lost stream", () => {
   });
 
   it("a worker that names what another one has by now has that much less credit, until it answers", async () => {
-    const n = await node();
-    const first = await worker(n.target, { worker_id: "first" });
-    const dispatch = dispatchNow(n);
-    await first.wait("execute");
-    first.cut();
-    const second = await worker(n.target, { worker_id: "second", max_in_flight: 1 });
-    await second.wait("execute");
-    const back = await worker(n.target, { worker_id: "first", max_in_flight: 1, in_flight: [dispatch.dispatchId] });
+    const { n, dispatch, second, back } = await sentAgain();
     expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toBeUndefined();
     second.result(dispatch);
     await second.wait("recorded");
@@ -552,14 +558,7 @@ describe("a lost stream", () => {
   });
 
   it("an answer from the first worker counts although the step was sent again to a second", async () => {
-    const n = await node();
-    const first = await worker(n.target, { worker_id: "first" });
-    const dispatch = dispatchNow(n);
-    await first.wait("execute");
-    first.cut();
-    const second = await worker(n.target, { worker_id: "second", max_in_flight: 1 });
-    await second.wait("execute");
-    const back = await worker(n.target, { worker_id: "first", max_in_flight: 1, in_flight: [dispatch.dispatchId] });
+    const { n, dispatch, second, back } = await sentAgain();
     back.result(dispatch);
     await back.wait("recorded");
     // The second is at it still: its credit stays taken.

@@ -5,6 +5,14 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { MUTANTS } from "../mutations/mutants.mjs";
+
+/** Those that a test of their own finds, too. */
+const OF_ALL = [
+  "a cancel of a paused run leaves its children paused",
+  "what a worker names, and no run waits for, takes no credit",
+  "a bulk job counts a cancel that changes nothing as its own",
+];
 
 export const PLANTED = [
   {
@@ -195,24 +203,7 @@ export const PLANTED = [
     find: "inputs, tenantId, runId: fireRunId(id) },",
     replace: "inputs, tenantId, runId: asRunId(derivedUuid(`${id}/${Math.random()}`)) },",
   },
-  {
-    name: "a cancel of a paused run leaves its children paused",
-    file: "machines/decide/cancel.ts",
-    find: "if (held) resumeChildren(draft, actor);",
-    replace: "",
-  },
-  {
-    name: "what a worker names, and no run waits for, takes no credit",
-    file: "src/dispatch/grpc/in-flight.ts",
-    find: "      this.holdUnknown(stream, dispatchId);\n",
-    replace: "",
-  },
-  {
-    name: "a bulk job counts a cancel that changes nothing as its own",
-    file: "src/operate/acts.ts",
-    find: "return answer.alreadyTerminal || answer.alreadyEnding === true;",
-    replace: "return answer.alreadyTerminal;",
-  },
+  ...MUTANTS.filter(({ name }) => OF_ALL.includes(name)),
 ];
 
 const SEEDS = 10;
