@@ -11,10 +11,11 @@ import { abortRun } from "./token.js";
 
 export function cancel(
   draft: Draft,
-  { reason = "cancelled", compensate, actor }: Command<"cancel">,
+  { reason = "cancelled", compensate, unlessBegun, actor }: Command<"cancel">,
 ): DecisionOn<"cancel"> {
   const { context } = draft;
   if (isTerminal(context.state)) return unchanged(cancelAnswer(context.state, true));
+  if (unlessBegun && context.state !== "pending") return unchanged(cancelAnswer(context.state, false));
   if (context.ending) return unchanged({ ...cancelAnswer(context.state, false), alreadyEnding: true });
   draft.actor = "coordinator";
   keepPromise(draft);

@@ -31,6 +31,7 @@ export const WRITTEN: { readonly [Of in Relation]: Written<Of> } = {
   run_update: { ...deciding, write: updateRun },
   confirm: { ...deciding, write: () => {} },
   new_run: { by: ({ id }) => id, write: createRun },
+  held_key: { by: byRun, write: ({ held_keys }, { expected: _, ...row }) => held_keys.put(row) },
   // The claims and promises of a commit.
   promise: {
     by: byRun,

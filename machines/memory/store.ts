@@ -74,6 +74,7 @@ export class MemoryStore {
     if ((rows.command ?? []).some((command) => run_commands.has(keyOf(runId, command.command_id)))) return false;
     if (update && run?.terminal_at !== undefined) return false;
     if (update && this.isClaimLost(rows)) return false;
+    if ((rows.held_key ?? []).some((held) => this.holderOf(held) !== held.expected)) return false;
     // A run that creates another under a key loses with it.
     return (rows.new_run ?? []).every(({ id, scope, key }) => key === undefined || this.isFree({ id, scope, key }));
   }
@@ -88,6 +89,10 @@ export class MemoryStore {
       promise.some(isLost) ||
       event_claim.some(({ run_id, event_id }) => event_takes.has(keyOf(run_id, event_id)))
     );
+  }
+
+  private holderOf({ scope, key }: Row<"held_key">): string | undefined {
+    return this.tables.held_keys.get(keyOf(scope, key))?.run_id;
   }
 
   private isFree({ id, scope = "", key }: { id: string; scope?: string; key: string }): boolean {

@@ -30,6 +30,13 @@ export interface StartKey {
   readonly run_id: string;
 }
 
+export interface HeldKey {
+  readonly scope: string;
+  readonly key: string;
+  readonly run_id: string;
+  readonly burst_at: number | undefined;
+}
+
 /** Of signals, published events, undo entries, tickets and outgoing events: the order in which they were written. */
 interface Numbered {
   readonly ordinal: number;
@@ -131,6 +138,7 @@ export class Tables {
   readonly runs = new Table<RunRow>(byId, ({ parent_run_id = "" }) => parent_run_id);
   readonly run_starts = new Table<RunStart>(byRun);
   readonly start_keys = new Table<StartKey>(({ scope, key }) => keyOf(scope, key));
+  readonly held_keys = new Table<HeldKey>(({ scope, key }) => keyOf(scope, key));
   readonly run_labels = new Table<Row<"label">>(({ run_id, name }) => keyOf(run_id, name));
   readonly run_commands = new Table<Row<"command">>(({ run_id, command_id }) => keyOf(run_id, command_id));
   readonly run_events = new Table<Row<"audit_event">>(({ run_id, seq }) => keyOf(run_id, seq), byRun);

@@ -20,7 +20,14 @@ export type RunCommand =
       /** The W3C trace context of its sender. */
       readonly traceparent?: string;
     }
-  | { readonly type: "cancel"; readonly reason?: string; readonly compensate: boolean; readonly actor: string }
+  | {
+      readonly type: "cancel";
+      readonly reason?: string;
+      readonly compensate: boolean;
+      /** A run that has begun goes on. */
+      readonly unlessBegun?: true;
+      readonly actor: string;
+    }
   /** A person submits the result of a user task. */
   | {
       readonly type: "submit";

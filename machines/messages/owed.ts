@@ -23,7 +23,7 @@ export type Write =
 type Complete = Exclude<
   Relation,
   | ("run_update" | "confirm" | "command" | "audit_event" | "variable" | "wake" | "wake_gone" | "inbox_gone")
-  | ("promise" | "scope" | "scope_value" | "new_run" | "label" | "outgoing_event")
+  | ("promise" | "scope" | "scope_value" | "new_run" | "held_key" | "label" | "outgoing_event")
 >;
 
 interface KeptVariables {
@@ -153,11 +153,13 @@ export function postOwed(by: Owing, id: string, to: "webhook", payload: JsonObje
   return { writes: [outboxRow(by, id, to, payload)], sends: [{ kind: "post", id, to }] };
 }
 
-export function commandOwed({ run, now }: Owing, sent: SentCommand): Owed {
+export function commandOwed(by: Owing, sent: SentCommand): Owed {
   const { id, to, command } = sent;
-  const times = { due_at: now + DELIVERED_MS };
-  const row = { id, from_run: run.id, run_id: to, shard: shardNumber(to), command, ...times };
-  return { writes: [{ to: "inbox_row", row }], sends: [{ kind: "command", id, to, command }] };
+  return { writes: [{ to: "inbox_row", row: inboxRow(by, sent) }], sends: [{ kind: "command", id, to, command }] };
+}
+
+export function inboxRow({ run, now }: Owing, { id, to, command }: SentCommand): Row<"inbox_row"> {
+  return { id, from_run: run.id, run_id: to, shard: shardNumber(to), command, due_at: now + DELIVERED_MS };
 }
 
 /**

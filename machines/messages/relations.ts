@@ -91,6 +91,11 @@ export const RELATIONS = {
     key: "text?",
     made_by: "uuid?",
   },
+  /**
+   * A started run that holds its business key from now on: it loses unless `expected` holds it. Null: no run has held it. `burst_at`: when the first start
+   * came that the run stands for, if a later one may take its place until it begins.
+   */
+  held_key: { run_id: "uuid", scope: "text", key: "text", expected: "uuid?", burst_at: "timestamptz?" },
   label: { run_id: "uuid", name: "text", value: "text" },
   /** A command that the commit answers. `keep`: with the run; else it is pruned after a day. */
   command: { run_id: "uuid", command_id: "uuid", answer: "json", keep: "bool", at: "timestamptz" },

@@ -1,9 +1,18 @@
+import type { FastifyRequest } from "fastify";
 import type { Static } from "typebox";
 import * as Type from "typebox";
-import { type Answer, type Command, isObject, type JsonObject, type Refused } from "../../machines/index.js";
+import {
+  type Answer,
+  type Command,
+  isObject,
+  type JsonObject,
+  type Refused,
+  type RunId,
+} from "../../machines/index.js";
 import { badRequest, conflict, notConfigured, notFound } from "../errors.js";
 import { shardOf, uuidv7 } from "../ids.js";
 import { notAwaited } from "../operate/index.js";
+import type { CommandOptions } from "../run/ports.js";
 import type { ApiDeps, Shared } from "./deps.js";
 import { AnyObject, refuseLargePayload, shaped } from "./http/body.js";
 import { commandOptions, IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
@@ -73,9 +82,15 @@ function cancelRoute(app: Api, { canceller }: ApiDeps): void {
   });
 }
 
-const MATCHED = { signal_id: { type: "string", format: "uuid" }, matched: { type: "boolean" } };
-const TAKEN = object("A run awaited the signal and took it.", MATCHED);
-const AT_REST = object("The run waits again, or has ended, within `wait_ms`.", { ...MATCHED, run: ref("SagaRun") });
+export const SIGNAL_ANSWER = {
+  signal_id: { type: "string", format: "uuid" },
+  matched: { type: "boolean", description: "A step awaited the signal and took it." },
+};
+const TAKEN = object("A run awaited the signal and took it.", SIGNAL_ANSWER);
+const AT_REST = object("The run waits again, or has ended, within `wait_ms`.", {
+  ...SIGNAL_ANSWER,
+  run: ref("SagaRun"),
+});
 
 function signalRoute(app: Api, { runs, config, waiters }: ApiDeps & Shared): void {
   const schema = {
@@ -93,18 +108,29 @@ function signalRoute(app: Api, { runs, config, waiters }: ApiDeps & Shared): voi
     refuseReserved(name, "$.path.name");
     const { payload, member } = signalOf(request.body);
     refuseLargePayload(payload, config.limits.outputBytes);
-    const key = idempotencyKey(request, member);
-    const { principal } = request;
-    const about = { principal, runId, target: ["signal", runId, name] };
-    const { reach, id = uuidv7(shardOf(runId)), keep = false } = commandOptions(key, about);
-    const by = { actor: principal.actor, ...traceOf(request) };
-    const command: Command<"signal"> = { type: "signal", id, name, payload, ...by };
-    const answer = accepted(await runs.command(runId, command, { reach, id, keep }));
+    const { command, options } = newSignal(request, { name, payload, key: idempotencyKey(request, member) })(runId);
+    const answer = accepted(await runs.command(runId, command, options));
     if (!answer.matched) throw conflict(notAwaited(name, answer.ended), { signal_id: answer.id, recorded: true });
     const run = await atRest(runId, waiters, request, reply);
     reply.status(run ? 200 : 202);
     return { signal_id: answer.id, matched: true, ...(run && { run }) };
   });
+}
+
+/** The signal of a request as a command to a run, which is the same command each time. */
+export function newSignal(
+  request: FastifyRequest,
+  { name, payload, key }: { readonly name: string; readonly payload: JsonObject; readonly key?: string },
+) {
+  const { principal } = request;
+  const unkeyed = new Map<RunId, string>();
+  return (runId: RunId): { readonly command: Command<"signal">; readonly options: CommandOptions } => {
+    const keyed = commandOptions(key, { principal, runId, target: ["signal", runId, name] });
+    const { reach, id = unkeyed.get(runId) ?? uuidv7(shardOf(runId)), keep = false } = keyed;
+    if (key === undefined) unkeyed.set(runId, id);
+    const command = { type: "signal" as const, id, name, payload, actor: principal.actor, ...traceOf(request) };
+    return { command, options: { reach, id, keep } };
+  };
 }
 
 /** `path`: of the name. */

@@ -34,6 +34,7 @@ import { ruleRoutes } from "./rules.js";
 import { RunReader } from "./run-reader.js";
 import { sagaRoutes } from "./sagas.js";
 import { RESOURCES } from "./schemas.js";
+import { startRoutes } from "./starts.js";
 import { closeStreams, streamRoutes } from "./stream.js";
 import { triggerRoutes } from "./triggers.js";
 import { userTaskRoutes } from "./user-tasks.js";
@@ -47,6 +48,7 @@ export type { ApiConfig, ApiDeps, Compiler } from "./deps.js";
 const PLUGINS: readonly ((app: Api, deps: ApiDeps & Shared) => void)[] = [
   healthRoutes,
   metricsRoutes,
+  startRoutes,
   sagaRoutes,
   childRoutes,
   commandRoutes,

@@ -17,6 +17,7 @@ const OPERATION_IDS: Readonly<Record<string, string>> = {
   "GET /inspect/{run_id}": "getInspectorPage",
 
   "POST /api/v1/sagas/start": "startSaga",
+  "POST /api/v1/sagas/signal_with_start": "signalWithStart",
   "GET /api/v1/sagas": "listSagas",
   "GET /api/v1/sagas/counts": "countSagas",
   [`GET ${SAGA}`]: "getSaga",

@@ -10,7 +10,7 @@ import { AnyObject, refuseNames } from "./http/body.js";
 import { idempotencyKey } from "./http/idempotency.js";
 import { Version } from "./http/parameters.js";
 import type { Api } from "./http/validation.js";
-import { Labels } from "./sagas.js";
+import { Labels } from "./starts.js";
 
 export const Rerun = Type.Object(
   {

@@ -139,12 +139,13 @@ const ACTS: readonly Tool[] = [
       workflow_id: text("The workflow"),
       inputs: data("Its inputs"),
       business_key: text("A key to find the run by"),
+      on_conflict: text("While a run holds the business key: reject, return or cancel_old"),
       idempotency_key: text("The same key again starts nothing"),
     },
     required: ["workflow_id"],
     acts: true,
     call: (service, given) =>
-      service.post("/sagas/start", words(given, "workflow_id", "inputs", "business_key"), {
+      service.post("/sagas/start", words(given, "workflow_id", "inputs", "business_key", "on_conflict"), {
         key: String(given.idempotency_key ?? randomUUID()),
       }),
   },

@@ -3,6 +3,7 @@
 import type {
   ActionCall,
   AnswerTo,
+  Command,
   CommittedEvent,
   Dispatch,
   DispatchId,
@@ -25,6 +26,10 @@ export interface StartRequest {
   readonly runId?: RunId;
   readonly idempotencyKey?: string;
   readonly businessKey?: string;
+  /** What becomes of the start while another run holds its business key. With it or `debounce`, the new run holds the key. */
+  readonly onConflict?: OnConflict;
+  /** Of the starts of a business key, each within the window of the one before, the last one is carried out. */
+  readonly debounce?: Debounce;
   /** They stay with the run, and find it in the list. */
   readonly labels?: Readonly<Record<string, string>>;
   readonly delayMs?: number;
@@ -39,6 +44,15 @@ export interface StartRequest {
   readonly actor: string;
 }
 
+/** `cancel_old`: the other run is cancelled in the commit of the start. */
+export type OnConflict = "reject" | "return" | "cancel_old";
+
+export interface Debounce {
+  readonly windowMs: number;
+  /** From the first start of the burst to the beginning of a run. Absent: starts that keep coming put it off for ever. */
+  readonly maxMs?: number;
+}
+
 export interface StartAnswer {
   readonly runId: RunId;
   readonly workflowId: string;
@@ -46,13 +60,17 @@ export interface StartAnswer {
   readonly definitionId: string;
   readonly state: string;
   readonly deduplicated: boolean;
+  /** It is the run that held the business key. */
+  readonly held?: true;
 }
 
 /** Starts runs. */
 export interface RunStarter {
-  /** Resolves once the run is durable. Throws SagaError: 400 unknown entrypoint, 404 workflow, 409 key or id with another body or no free slot, 422 inputs,
-   * 429 a full waiting list, 503. */
-  start(request: StartRequest): Promise<StartAnswer>;
+  /**
+   * Resolves once the run is durable. Throws SagaError: 400 unknown entrypoint, 404 workflow, 409 key or id with another body, a held business key or no free
+   * slot, 422 inputs, 429 a full waiting list, 503. `signal` is owed to a run that it makes by the same commit, and not to one that was there before.
+   */
+  start(request: StartRequest, signal?: (runId: RunId) => Command<"signal">): Promise<StartAnswer>;
 }
 
 /** Brings commands to runs. */

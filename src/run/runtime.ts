@@ -13,6 +13,7 @@ import {
   type RunContext,
   type RunId,
   type RunLimits,
+  type SentCommand,
   STANDARD_RUN_LIMITS,
   startedEvent,
   type UnitHost,
@@ -144,6 +145,10 @@ export class Runtime implements Runs, ResidentHost, StartHost {
   /** A hint that the run may be due. */
   advance(runId: RunId): void {
     this.commandByHint(runId, { type: "advance" });
+  }
+
+  hand(command: SentCommand): void {
+    this.effects.afterCommit(command.to, [], [{ kind: "command", ...command }]);
   }
 
   resume(runId: RunId): void {

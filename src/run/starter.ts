@@ -3,10 +3,12 @@
 
 import type { Sql } from "postgres";
 import {
+  type Command,
   type CommittedEvent,
   detailOf,
   entryStep,
   type GivenAtStart,
+  inboxRow,
   type JsonObject,
   newRun,
   newRunRows,
@@ -18,6 +20,7 @@ import {
   type RunId,
   type RunIdentity,
   type Schemas,
+  type SentCommand,
   type Slices,
   startedEvent,
   startKey,
@@ -35,6 +38,7 @@ import type { StartupVariables } from "../tenants/startup-provider.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import { OutcomeUnknown, pauseBeforeReplay } from "./committer.js";
 import type { Gate, LastWords } from "./judge.js";
+import { type Hold, holdAfter, holderFor } from "./key-holder.js";
 import type { RunStarter, StartAnswer, StartRequest } from "./ports.js";
 
 const START_TRIES = 5;
@@ -65,6 +69,8 @@ export interface StartHost {
   readonly units: Pick<UnitHost, "newFence" | "outgoing">;
   /** Makes the start durable and lets the run step, unless it has to be committed `alone`. Whether it won. */
   create(run: StartedRun, start: Start, alone: boolean): Promise<boolean>;
+  /** A command to another run, which the commit of a start owes. */
+  hand(command: SentCommand): void;
   /** The run is stored, and the commit of its start, which may have taken its first steps, was not answered. */
   resume(runId: RunId): void;
 }
@@ -95,23 +101,49 @@ export interface StarterOptions {
 export class Starter implements RunStarter {
   constructor(private readonly options: StarterOptions) {}
 
-  async start(request: StartRequest): Promise<StartAnswer> {
+  async start(request: StartRequest, signal?: (runId: RunId) => Command<"signal">): Promise<StartAnswer> {
     const hash = await this.options.scheduler.computeSlices(request.workflowId, hashOf(request));
     const key = derivedUuid(`start:${hash}`);
     const isSuspect = this.options.gate?.isSuspect(key) ?? false;
     if (isSuspect) await this.options.gate?.start(request, key);
-    const run = await this.prepare(request, key).catch(async (error: unknown) => {
+    const runId = request.runId ?? newRunId(this.options.newShard?.());
+    const given = { hash, key, isSuspect, runId, signal: signal?.(runId) };
+    for (let nth = 0; nth < START_TRIES; nth++) {
+      const found = await this.holdOf(request, given, nth);
+      if ("holder" in found) return found.holder;
+      const answer = await this.startAs(request, given, found.hold);
+      if (answer) return answer;
+      await pauseBeforeReplay(nth);
+    }
+    throw overloaded("other starts of the same business key were faster: send it again");
+  }
+
+  private async holdOf(
+    request: StartRequest,
+    { hash, runId }: Given,
+    nth: number,
+  ): Promise<{ readonly hold: Hold } | { readonly holder: StartAnswer }> {
+    if (!request.onConflict && !request.debounce) return { hold: {} };
+    const found = await holderFor(this.options.sql, request);
+    // A repeat is answered with its own run, and not as a conflict with it. Looked for last: the holder that was found may be that run.
+    const first = await this.findFirst(request, hash, nth === 0 ? request.runId : runId);
+    return first ? { holder: first } : holdAfter(found, request, { runId, now: this.options.clock.now() });
+  }
+
+  /** Undefined: another run holds the business key since its holder was looked for. */
+  private async startAs(request: StartRequest, given: Given, hold: Hold): Promise<StartAnswer | undefined> {
+    const run = await this.prepare(request, given, hold).catch(async (error: unknown) => {
       // A run that was started under this key or id stays started, even if the workflow has changed since.
-      const first = error instanceof SagaError ? await this.findFirst(request, hash, request.runId) : undefined;
+      const first = error instanceof SagaError ? await this.findFirst(request, given.hash, request.runId) : undefined;
       if (!first) throw error;
       return first;
     });
     if ("runId" in run) return run;
-    return this.commit(request, run, { hash, key, isSuspect });
+    return this.commit(request, run, given, hold);
   }
 
   /** The run as it would start. Throws 404, 400 or 422 if the request does not fit the workflow. */
-  private async prepare(request: StartRequest, key: string): Promise<StartedRun> {
+  private async prepare(request: StartRequest, { key, runId: id }: Given, { delayMs }: Hold): Promise<StartedRun> {
     const { workflowId, entrypoint = "", inputs } = request;
     const { program, definitionId } = await this.publishedFor(request);
     if (entryStep(program, entrypoint) === undefined)
@@ -128,8 +160,7 @@ export class Starter implements RunStarter {
     }
     const { variables: provided = {}, audit } = (await this.options.startupVariables?.(request)) ?? {};
     const startup = Object.keys(provided).length > 0 ? { startup: provided } : {};
-    const id = request.runId ?? newRunId(this.options.newShard?.());
-    const made = { id, definitionId, startedAt: this.options.clock.now() };
+    const made = { id, definitionId, startedAt: this.options.clock.now(), delayMs };
     const identity = { ...identityOf(request, program, made), ...startup };
     const run = await this.inTurn(request, key, () => newRun(identity, together(provided, request.variables)));
     const { slot, ticket } = (program.concurrency && (await this.slotFor(run, program))) || {};
@@ -161,12 +192,16 @@ export class Starter implements RunStarter {
   private async commit(
     request: StartRequest,
     run: StartedRun,
-    { hash, key, isSuspect }: { readonly hash: string; readonly key: string; readonly isSuspect: boolean },
-  ): Promise<StartAnswer> {
+    { hash, key, isSuspect, signal }: Given,
+    hold: Hold,
+  ): Promise<StartAnswer | undefined> {
     const { id } = run.context.run;
     const outgoing_event = this.options.runtime.units.outgoing?.(run.context.run, [run.started]);
     const rows = await this.inTurn(request, key, () => startRows(request, run, hash));
-    const commit: RunCommit = { runId: id, rows: { ...rows, outgoing_event } };
+    const commit: RunCommit = {
+      runId: id,
+      rows: { ...rows, ...owedRows(run.context.run, hold, signal), outgoing_event },
+    };
     const start = { commit, started: run.started, key };
     // What has been tried of a suspect is its start alone. After an unknown outcome, too: the first steps may be stored already.
     let alone = isSuspect;
@@ -175,6 +210,7 @@ export class Starter implements RunStarter {
       try {
         if (await this.options.runtime.create(run, start, alone)) {
           if (run.context.slot) this.options.slots?.requested(run.context.slot);
+          if (hold.cancel) this.options.runtime.hand(hold.cancel);
           return startAnswer(run.context.run);
         }
         const first = await this.findFirst(request, hash, id).catch(async (error: unknown) => {
@@ -186,6 +222,7 @@ export class Starter implements RunStarter {
           if (first.runId !== id) await withdrawStart(this.options.sql, run.context);
           return first;
         }
+        if (hold.held) return await withdrawStart(this.options.sql, run.context).then(() => undefined);
       } catch (error) {
         if (!(error instanceof OutcomeUnknown) && !isStoreAway(error)) throw error;
         outcomeUnknown = true;
@@ -220,6 +257,16 @@ export class Starter implements RunStarter {
   }
 }
 
+/** Of a start, whatever becomes of its tries. */
+interface Given {
+  readonly hash: string;
+  /** What is suspected if the process dies of it. */
+  readonly key: string;
+  readonly isSuspect: boolean;
+  readonly runId: RunId;
+  readonly signal?: Command<"signal">;
+}
+
 /** The answer is the same for a workflow that does not exist for who starts it. */
 export function noPublishedWorkflow(workflowId: string, version: number | undefined, isDraft = false) {
   const named = `${workflowId}${version ? ` version ${version}` : ""}`;
@@ -237,9 +284,10 @@ const erased = () =>
 function identityOf(
   request: StartRequest,
   program: Program,
-  { id, definitionId, startedAt }: Pick<RunIdentity, "id" | "definitionId" | "startedAt">,
+  made: Pick<RunIdentity, "id" | "definitionId" | "startedAt"> & Pick<Hold, "delayMs">,
 ): RunIdentity {
-  const { delayMs = 0, timeoutMs = program.timeoutMs } = request;
+  const { id, definitionId, startedAt, delayMs = request.delayMs ?? 0 } = made;
+  const { timeoutMs = program.timeoutMs } = request;
   return {
     id,
     workflowId: program.workflowId,
@@ -277,6 +325,16 @@ function startRows(request: StartRequest, run: StartedRun, hash: string): Rows {
     ...newRunRows(context, started, mark),
     label: Object.entries(labels).map(([name, value]) => ({ run_id: id, name, value })),
     ticket: ticket && [ticket],
+  };
+}
+
+/** What the start owes besides: its hold of the business key, the end of the run that has held it, and its first signal. */
+function owedRows(run: RunIdentity, { held, cancel }: Hold, signal: Command<"signal"> | undefined): Rows {
+  const commands = [...(cancel ? [cancel] : []), ...(signal ? [{ id: signal.id, to: run.id, command: signal }] : [])];
+  const by = { run, now: run.startedAt };
+  return {
+    ...(held && { held_key: [{ run_id: run.id, ...held }] }),
+    ...(commands.length > 0 && { inbox_row: commands.map((command) => inboxRow(by, command)) }),
   };
 }
 

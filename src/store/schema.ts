@@ -201,6 +201,21 @@ export const startKeys = pgTable(
   (t) => [primaryKey({ columns: [t.scope, t.key] })],
 );
 
+/**
+ * The run that holds a business key, hashed as the keys of starts are: the last one that was started with a policy for conflicts. It holds nothing once it
+ * has ended. `burst_at`: see the relation `held_key`.
+ */
+export const heldKeys = pgTable(
+  "held_keys",
+  {
+    scope: text("scope").notNull(),
+    key: text("key").notNull(),
+    runId: runId("run_id").notNull(),
+    burstAt: time("burst_at"),
+  },
+  (t) => [primaryKey({ columns: [t.scope, t.key] }), index("held_keys_by_run").on(t.runId)],
+);
+
 /** One row a variable: only what changed is written. A null value: the variable was removed. */
 export const runVariables = pgTable(
   "run_variables",

@@ -53,7 +53,7 @@ export class TrialRoom {
     const startupVariables = ({ tenantId }: StartRequest) => startupVariablesOf(tenantId, tenants, undefined);
     this.starter = new Starter({
       ...{ sql, clock, catalog, schemas, startupVariables, reserves: false, scheduler: NO_SCHEDULER },
-      runtime: { units: unitHost(), create: (_, { commit }) => encodeOnly(commit), resume: () => {} },
+      runtime: { units: unitHost(), create: (_, { commit }) => encodeOnly(commit), hand: () => {}, resume: () => {} },
     });
     this.host = {
       facts: new FactSource({

@@ -247,6 +247,7 @@ describe("every operation", () => {
   /** The least body that is valid, where that is not {}: a query is checked after the body. */
   const LEAST: Readonly<Record<string, object>> = {
     [START]: { workflow_id: "w" },
+    "/api/v1/sagas/signal_with_start": { workflow_id: "w", business_key: "b", signal: { name: "s" } },
     "/api/v1/sagas/{run_id}/actions/{step_id}/result": { result: {} },
     "/api/v1/sagas/{id}/query": { expression: "vars" },
     "/api/v1/sagas/{id}/terminate": { reason: "r" },

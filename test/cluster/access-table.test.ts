@@ -29,7 +29,7 @@ const MAY: readonly (readonly [roles: readonly Role[], operations: readonly stri
   ],
   [
     OPERATORS,
-    words(`startSaga cancelSaga signalSaga pauseSaga resumeSaga retrySagaStep skipSagaStep failSaga retrySagaCompensation
+    words(`startSaga signalWithStart cancelSaga signalSaga pauseSaga resumeSaga retrySagaStep skipSagaStep failSaga retrySagaCompensation
       skipSagaCompensation terminateSaga releaseSaga rerunSaga migrateSaga checkWorkflowMigration createBulkJob stopBulkJob resumeBulkJob
       submitUserTask publishEvent fireTrigger validateWorkflow rehearseWorkflow evaluateRule`),
   ],
@@ -91,6 +91,7 @@ const cron = (workflow_id: string) => ({
 /** Bodies that are in order, by operation. The others take an empty one. */
 const BODIES: Readonly<Record<string, (things: Things) => object>> = {
   startSaga: ({ workflow }) => ({ workflow_id: workflow }),
+  signalWithStart: ({ workflow }) => ({ workflow_id: workflow, business_key: "table", signal: { name: "go" } }),
   querySaga: () => ({ expression: "vars" }),
   terminateSaga: () => ({ reason: "no" }),
   migrateSaga: () => ({ version: 1 }),
@@ -159,7 +160,7 @@ const GUARDED = OPERATIONS.filter((operation) => !operation.public);
 /** An operation that names one thing, which may be another's. */
 const OF_ONE = GUARDED.filter(({ path }) => path.includes("{"));
 /** Their bodies name a thing. */
-const BY_BODY = GUARDED.filter(({ id }) => ["startSaga", "createTrigger"].includes(id));
+const BY_BODY = GUARDED.filter(({ id }) => ["startSaga", "signalWithStart", "createTrigger"].includes(id));
 
 let locked: Locked;
 let own: Things;

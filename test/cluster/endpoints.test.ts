@@ -144,14 +144,23 @@ const twice = async (act: () => Promise<WireAnswer>) => {
 };
 
 /** Starts runs for one slot until no more may wait for it. */
-const fullQueue = () =>
+const full = (begin: () => Promise<WireAnswer>) =>
   until(async () => {
-    const answer = await start({ workflow_id: "single-queue" });
+    const answer = await begin();
     return answer.status === 429 && answer;
+  });
+
+/** A signal to the run of a business key, or to a new one. */
+const signalled = (key: string | undefined, name: string, query = "", workflow = "wait", inputs: object = {}) =>
+  post(`${API}/sagas/signal_with_start${query}`, {
+    ...{ workflow_id: workflow, business_key: key, inputs },
+    signal: { name, payload: { amount: 12.5 } },
   });
 
 type Row = readonly [status: number, when: string, ask: () => Promise<WireAnswer>, has?: object];
 
+const HELD = { workflow_id: "wait", business_key: "held" };
+const FULL = { error: "concurrency_queue_full" };
 const FINE = { status: expect.any(String) };
 const PAGE = { items: expect.any(Array), total: expect.any(Number), limit: 50, offset: 0 };
 const STALE = { accepted: true, stale: true };
@@ -179,9 +188,14 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [400, "an unknown entry name", () => start({ workflow_id: "wait", entrypoint: "x" }), { error: "bad_request" }],
     [404, "an unknown workflow", () => start({ workflow_id: "nowhere" }), { error: "not_found" }],
     [409, "a key with another body", () => start({ workflow_id: "wait", idempotency_key: "k", inputs: { a: 1 } })],
+    [409, "a held business key", () => twice(() => start({ ...HELD, on_conflict: "reject" })), { error: "conflict" }],
+    [202, "the run that holds the key", () => start({ ...HELD, on_conflict: "return" }), { deduplicated: true }],
+    [202, "in its place", () => start({ ...HELD, on_conflict: "cancel_old" }), { deduplicated: false }],
+    [202, "a burst", () => start({ ...HELD, debounce: { window_ms: 1 } }), { deduplicated: false }],
+    [400, "no business key", () => start({ workflow_id: "wait", on_conflict: "return" }), { error: "bad_request" }],
     [409, "no free slot", () => twice(() => start({ workflow_id: "single-refuse" })), { error: "concurrency_limit" }],
     [422, "inputs that fail their schema", () => start({ workflow_id: "strict" }), { error: "unprocessable" }],
-    [429, "a full waiting list", fullQueue, { error: "concurrency_queue_full" }],
+    [429, "a full waiting list", () => full(() => start({ workflow_id: "single-queue" })), FULL],
   ],
   "GET /sagas": [
     [200, "a page", () => get(`${API}/sagas`), PAGE],
@@ -306,6 +320,22 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [400, "a malformed id", () => query(`${API}/sagas/17`, "vars"), { error: "bad_request" }],
     [404, "no such run", () => query(unknownRun(), "vars"), { error: "not_found" }],
     [422, "no value for the run", async () => query(await aRun(), "vars.nowhere"), { error: "unprocessable" }],
+  ],
+  "POST /sagas/signal_with_start": [
+    [200, "taken, and its end", () => signalled("k 1", "go", "?wait_ms=30000"), { matched: true }],
+    [202, "recorded", () => signalled("k 2", "stop"), { matched: false, deduplicated: false }],
+    [202, "to the run that is there", () => signalled("k 2", "stop"), { matched: false, deduplicated: true }],
+    [400, "no business key", () => signalled(undefined, "go"), { error: "bad_request" }],
+    [400, "a reserved signal", () => signalled("k 3", "user_task.x"), { error: "bad_request" }],
+    [404, "no such workflow", () => signalled("k 4", "go", "", "nowhere"), { error: "not_found" }],
+    [
+      409,
+      "a run that ends at once",
+      () => signalled("k 5", "go", "", "strict", { n: 1 }),
+      { error: "conflict", recorded: true },
+    ],
+    [422, "inputs that do not conform", () => signalled("k 6", "go", "", "strict"), { error: "unprocessable" }],
+    [429, "a full waiting list", () => full(() => signalled(uuidv7(), "go", "", "single-queue")), FULL],
   ],
   "POST /sagas/{run_id}/signal/{name}": [
     [200, "awaited, and its end", async () => post(`${await waiting()}/signal/go?wait_ms=30000`), { matched: true }],

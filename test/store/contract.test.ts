@@ -88,6 +88,11 @@ const RELATION_CASES: { readonly [Of in Relation]: Case } = {
     write: (run) => ({ new_run: [newRunRow(newRunId(), { made_by: run, parent_run_id: run, scope: "s", key: "k" })] }),
     changes: "start_keys",
   },
+  held_key: {
+    given: { held_key: [{ scope: "s", key: "k" }] },
+    write: (run) => ({ held_key: [{ scope: "s", key: "k", expected: run, burst_at: at }] }),
+    changes: "held_keys",
+  },
   label: { write: () => ({ label: [{ name: "color", value: "red" }] }), changes: "run_labels" },
   command: { write: () => ({ command: [command(id, true)] }), changes: "run_commands" },
   audit_event: { write: () => ({ audit_event: [event(2, { command_id: id })] }), changes: "run_events" },
@@ -274,6 +279,8 @@ function takenInbox(): (readonly [string, unknown])[] {
 const ENDED = { state: "failed", terminal_at: AT };
 const claim = (of: string) => ({ signal_claim: [{ id: of, at }] });
 const promise = (to: RunId) => ({ promise: [{ waiter: to, name: "go", fence: "9" }] });
+/** A start in whose commit it comes to hold a key. */
+const holding = (expected?: string) => creation({ held_key: [{ scope: "/orders", key: "k", expected, burst_at: AT }] });
 const keyed = { scope: "/orders", key: "k", request_hash: "" };
 
 /** Commits on a run at revision 1 that win or lose: `make` prepares the stores, and gives the commit. */
@@ -322,6 +329,32 @@ const COMMITS: Readonly<Record<string, readonly [wins: boolean, make: () => Prom
     false,
     async () => confirmation(await created(), 1, { command: [command()] }, undefined, `{${TENANTS}}`),
   ],
+  "that is the first to hold a business key": [true, async () => holding()],
+  "that is second to hold a business key": [
+    false,
+    async () => {
+      await stores.commit(holding());
+      return holding();
+    },
+  ],
+  "that takes a business key from its holder": [
+    true,
+    async () => {
+      const first = holding();
+      await stores.commit(first);
+      return holding(first.runId);
+    },
+  ],
+  "that takes a business key from one that holds it no more": [
+    false,
+    async () => {
+      const first = holding();
+      await stores.commit(first);
+      await stores.commit(holding(first.runId));
+      return holding(first.runId);
+    },
+  ],
+  "that takes a business key that no run has held": [false, async () => holding(newRunId())],
   "of a command that was answered": [
     false,
     async () => {

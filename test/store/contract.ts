@@ -60,6 +60,7 @@ const TABLES: { readonly [Name in keyof Tables]: TableReading } = {
   },
   run_starts: {},
   start_keys: { hashed: "key" },
+  held_keys: { hashed: "key" },
   run_labels: {},
   run_commands: {},
   run_events: {},

@@ -28,6 +28,10 @@ export const REQUESTS: ByOperation = {
     ...{ workflow_id: "order", inputs: { sku: "lamp", amount: 40 }, business_key: "order-1081" },
     ...{ labels: { region: "eu" }, idempotency_key: "order-1081" },
   },
+  "POST /api/v1/sagas/signal_with_start": {
+    ...{ workflow_id: "order", business_key: "order-1081", inputs: { sku: "lamp", amount: 40 } },
+    signal: { name: "delivered", payload: { at: "the door" }, idempotency_key: "parcel-77-delivered" },
+  },
   [`POST ${SAGA}/cancel`]: { reason: "the customer asked for it" },
   [`POST ${OF_RUN}/signal/{name}`]: { payload: { at: "the door" }, idempotency_key: "parcel-77-delivered" },
   [`POST ${SAGA}/query`]: { expression: "has(vars.lines) ? vars.lines.size() : 0" },
@@ -82,6 +86,7 @@ const STARTED = {
   ...{ run_id: RUN_ID, workflow_id: "order", ...VERSION_1, definition_id: DEFINITION_ID },
   ...{ state: "pending", deduplicated: false },
 };
+const SIGNALLED = { ...STARTED, signal_id: SIGNAL_ID, matched: false };
 const acted = (state: string) => ({ run_id: RUN_ID, state, changed: true });
 const HEALTHY = { status: "ok" };
 
@@ -109,6 +114,8 @@ export const ANSWERS: ByOperation = {
   ...Object.fromEntries(["readyz", "health/ready"].map((path) => [`GET /${path} 200`, { status: "ready" }])),
   "POST /api/v1/sagas/start 200": { ...STARTED, state: "succeeded", run: ENDED_RUN },
   "POST /api/v1/sagas/start 202": STARTED,
+  "POST /api/v1/sagas/signal_with_start 200": { ...SIGNALLED, state: "succeeded", matched: true, run: ENDED_RUN },
+  "POST /api/v1/sagas/signal_with_start 202": SIGNALLED,
   [`POST ${SAGA}/cancel 202`]: { run_id: RUN_ID, state: "compensating", already_terminal: false },
   [`POST ${OF_RUN}/signal/{name} 200`]: { signal_id: SIGNAL_ID, matched: true, run: ENDED_RUN },
   [`POST ${OF_RUN}/signal/{name} 202`]: { signal_id: SIGNAL_ID, matched: true },

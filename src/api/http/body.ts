@@ -135,11 +135,11 @@ function refuseUnstorable(body: unknown): void {
 }
 
 /** A payload becomes the output of the step that takes it. */
-export function refuseLargePayload(payload: Json, limit: number): void {
+export function refuseLargePayload(payload: Json, limit: number, path = "$.payload"): void {
   const size = measure(payload);
   if (typeof size !== "number" || size <= limit) return;
   const message = `is over ${limit} characters of JSON (SAGA_LIMIT_OUTPUT_BYTES)`;
-  throw badRequest(`$.payload ${message}`, [{ path: "$.payload", message }]);
+  throw badRequest(`${path} ${message}`, [{ path, message }]);
 }
 
 /** Compiles each schema once. */

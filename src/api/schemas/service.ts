@@ -44,6 +44,10 @@ export const SERVICE_RESOURCES = {
     recorded: opt(
       Type.Boolean({ description: "The signal is kept: a later wait takes it, unless the run has ended." }),
     ),
+    run_id: opt(
+      Type.String({ format: "uuid", description: "The run that holds the business key, or that was started." }),
+    ),
+    state: opt(Type.String({ description: "Of the run that holds the business key." })),
     request_id: Text,
   }),
   ApiKey: Type.Object(API_KEY),

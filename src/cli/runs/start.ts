@@ -20,7 +20,9 @@ export async function start(context: Context): Promise<ExitCode | undefined> {
   const timeoutMs = context.duration("timeout");
   const service = await context.service();
   const key = context.text("key") ?? randomUUID();
-  const started = await service.post<Started>("/sagas/start", body, { key });
+  const signal = await signalIn(context);
+  const path = signal ? "/sagas/signal_with_start" : "/sagas/start";
+  const started = await service.post<Started>(path, { ...body, ...signal }, { key });
   const { terminal, json } = context;
   if (context.flag("watch")) {
     const { watchRun } = await import("./watch.js");
@@ -29,7 +31,7 @@ export async function start(context: Context): Promise<ExitCode | undefined> {
   if (!context.flag("wait")) {
     if (json) terminal.printJson(started);
     else terminal.print(started.run_id);
-    if (started.deduplicated) terminal.note(`saga: this key has started run ${started.run_id} before`);
+    if (started.deduplicated) terminal.note(`saga: run ${started.run_id} was there before: nothing was started`);
     return EXIT.succeeded;
   }
   if (terminal.isInteractive) terminal.note(`saga: run ${started.run_id} has started, waiting for its end`);
@@ -37,6 +39,15 @@ export async function start(context: Context): Promise<ExitCode | undefined> {
   if (json) terminal.printJson(run);
   else terminal.print(runLines(run, terminal).join("\n"));
   return exitOf(run);
+}
+
+/** A signal that is sent with the start. */
+async function signalIn(context: Context) {
+  const [name, payload] = [context.text("signal"), context.text("payload")];
+  if (name === undefined && payload !== undefined) throw context.wrong("--payload is that of a --signal");
+  if (name === undefined) return undefined;
+  const given = payload === undefined ? {} : await objectGiven("--payload", payload, context.terminal);
+  return { signal: { name, payload: given } };
 }
 
 async function bodyIn(context: Context): Promise<Readonly<Record<string, unknown>>> {
@@ -54,12 +65,20 @@ async function bodyIn(context: Context): Promise<Readonly<Record<string, unknown
     variables: await given("variables"),
     entrypoint: context.text("entrypoint"),
     business_key: context.text("businessKey"),
+    on_conflict: context.text("onConflict"),
+    ...debounceIn(context),
     labels: context.pairs("label"),
     tenant_id: context.text("tenant"),
     dry_run: context.flag("dryRun") || undefined,
     ...(delayMs !== undefined && { delay_ms: delayMs }),
     ...(runTimeoutMs !== undefined && { timeout_ms: runTimeoutMs }),
   };
+}
+
+function debounceIn(context: Context) {
+  const [window_ms, max_ms] = [context.duration("debounce"), context.duration("debounceMax")];
+  if (window_ms === undefined && max_ms !== undefined) throw context.wrong("--debounce-max bounds a --debounce");
+  return window_ms === undefined ? {} : { debounce: { window_ms, max_ms } };
 }
 
 /** `saga get`: a run as it stands, or after its end. */

@@ -15,6 +15,7 @@ export const NEEDS = {
   isReadyAtHealthReady: "public",
   getMetrics: "scrape",
   startSaga: "operator",
+  signalWithStart: "operator",
   listSagas: "viewer",
   countSagas: "viewer",
   getSaga: "viewer",

@@ -8,7 +8,7 @@ import { SchemaForm } from "../parts/form.js";
 import { Refused } from "../parts/notes.js";
 import { labelsOf, type Options, startBody } from "./start.js";
 
-const NONE: Options = { entrypoint: "", businessKey: "", labels: "", dryRun: false };
+const NONE: Options = { entrypoint: "", businessKey: "", onConflict: "", labels: "", dryRun: false };
 
 export default function StartTab({ workflow }: { workflow: Workflow }) {
   if (workflow.published) return <StartForm workflow={workflow} />;
@@ -76,6 +76,17 @@ function OptionFields({ workflow, options, fault, change }: FieldsProps) {
           onChange={({ target }) => change({ businessKey: target.value })}
         />
       </label>
+      {options.businessKey !== "" && (
+        <label>
+          While another run holds this key
+          <select value={options.onConflict} onChange={({ target }) => change({ onConflict: target.value })}>
+            <option value="">start, and hold nothing</option>
+            <option value="reject">refuse the start</option>
+            <option value="return">show that run</option>
+            <option value="cancel_old">start, and cancel that run</option>
+          </select>
+        </label>
+      )}
       <label>
         Labels, one name=value a line
         <textarea rows={2} value={options.labels} onChange={({ target }) => change({ labels: target.value })} />

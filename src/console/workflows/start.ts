@@ -3,6 +3,8 @@
 export interface Options {
   readonly entrypoint: string;
   readonly businessKey: string;
+  /** Empty: both run. */
+  readonly onConflict: string;
   /** One `name=value` a line. */
   readonly labels: string;
   readonly dryRun: boolean;
@@ -17,7 +19,7 @@ interface Started {
 export function startBody(
   { id, version, tenant_id }: Started,
   inputs: unknown,
-  { entrypoint, businessKey, labels: text, dryRun }: Options,
+  { entrypoint, businessKey, onConflict, labels: text, dryRun }: Options,
 ): object {
   const { labels } = labelsOf(text);
   return {
@@ -25,6 +27,7 @@ export function startBody(
     ...(tenant_id !== undefined && { tenant_id }),
     ...(entrypoint !== "" && { entrypoint }),
     ...(businessKey !== "" && { business_key: businessKey }),
+    ...(businessKey !== "" && onConflict !== "" && { on_conflict: onConflict }),
     ...(labels && Object.keys(labels).length > 0 && { labels }),
     ...(dryRun && { dry_run: true }),
   };

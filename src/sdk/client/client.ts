@@ -19,14 +19,23 @@ import {
 import { type Answered, type Call, callOn, type List, listOn, type QueryOf, type Sent } from "./operations.js";
 import { type ClientOptions, settingsOf } from "./options.js";
 import type { Pages } from "./pages.js";
-import { Run, type RunLinks } from "./run.js";
+import { type RestOptions, Run, type RunLinks } from "./run.js";
 import { type CallOptions, queryText, type RequestOptions, Transport } from "./transport.js";
-import { type InputsOf, type OutputOfSaga, START_MEMBERS, type StartOptions } from "./types.js";
+import { type InputsOf, type OutputOfSaga, type SignalLike, START_MEMBERS, type StartOptions } from "./types.js";
 
 type StartArguments<Saga> =
   Partial<InputsOf<Saga>> extends InputsOf<Saga>
     ? [start?: InputsOf<Saga> & StartOptions, options?: CallOptions]
     : [start: InputsOf<Saga> & StartOptions, options?: CallOptions];
+
+/** A start that may find its run there already. */
+export type SignalledStart = Omit<StartOptions, "onConflict" | "debounce"> & { readonly businessKey: string };
+
+export interface SignalledRun<Output> {
+  readonly run: Run<Output>;
+  readonly signal_id: string;
+  readonly matched: boolean;
+}
 
 /** The filters of runs. */
 export type RunFilter = Omit<QueryOf<"listSagas">, "cursor" | "offset" | "count"> & {
@@ -84,11 +93,28 @@ export class SagaClient {
     ...args: StartArguments<Saga>
   ): Promise<Run<OutputOfSaga<Saga>>> {
     const [start = {}, options] = args as [Record<string, unknown>?, CallOptions?];
-    refuseUnknown("the start", start, START_MEMBERS);
-    const members = Object.entries(START_MEMBERS).map(([name, wire]) => [wire, start[name]] as const);
-    const body = { workflow_id: idOf(saga), ...Object.fromEntries(members.filter(([, value]) => value !== undefined)) };
-    const started = await this.call("startSaga", { body }, options);
+    const started = await this.call("startSaga", { body: startBody(saga, start) }, options);
     return new Run(started.run_id, this.links, started);
+  }
+
+  /**
+   * Sends a signal to the run that has the business key, or to one that is started with it: in one commit, so no run is started without its signal.
+   * `options.key` makes both happen once. `matched`: a step has taken the signal; if not, the run has recorded it, and takes it when it waits for it. Throws
+   * as `start` does, and Conflict if the run has ended without taking it.
+   */
+  async signalWithStart<Saga extends string | SagaContract, Payload = unknown>(
+    saga: Saga,
+    start: InputsOf<Saga> & SignalledStart,
+    signal: { readonly name: string | SignalLike<Payload>; readonly payload?: Payload },
+    { waitMs, ...options }: RestOptions = {},
+  ): Promise<SignalledRun<OutputOfSaga<Saga>>> {
+    const { name, payload = {} } = signal;
+    const sent = { name: typeof name === "string" ? name : name.name, payload: payload as object };
+    const query = waitMs === undefined ? {} : { query: { wait_ms: waitMs } };
+    const body = { ...startBody(saga, { ...start }), business_key: start.businessKey, signal: sent };
+    const answer = await this.call("signalWithStart", { body, ...query }, options);
+    const { signal_id, matched } = answer;
+    return { run: new Run(answer.run_id, this.links, answer), signal_id, matched };
   }
 
   /** A run that exists, by its id. The saga gives `result()` its type. Nothing is asked. */
@@ -139,6 +165,18 @@ const runsOf = (call: Call, list: List) => ({
     call("countSagas", { query: filterQuery(filter) }, options),
 });
 export type Runs = ReturnType<typeof runsOf>;
+
+/** The body of a start. Throws TypeError for a member that there is not. */
+function startBody(saga: string | SagaContract, start: Record<string, unknown>) {
+  refuseUnknown("the start", start, START_MEMBERS);
+  const { debounce } = start as StartOptions;
+  const members = Object.entries(START_MEMBERS).map(([name, wire]) => [wire, start[name]] as const);
+  return {
+    workflow_id: idOf(saga),
+    ...Object.fromEntries(members.filter(([, value]) => value !== undefined)),
+    ...(debounce && { debounce: { window_ms: debounce.windowMs, max_ms: debounce.maxMs } }),
+  };
+}
 
 function idOf(saga: string | SagaContract): string {
   const id = typeof saga === "string" ? saga : saga?.id;

@@ -38,8 +38,15 @@ export interface StartOptions {
   readonly featureOverrides?: Readonly<Record<string, boolean>> | undefined;
   /** The UUID of the new run. Default: the service makes one. */
   readonly runId?: string | undefined;
-  /** 1 to 256 characters: a key to find the run by. It need not be unique. */
+  /** 1 to 256 characters: a key to find the run by. It need not be unique, unless `onConflict` says so. */
   readonly businessKey?: string | undefined;
+  /**
+   * While another run that was started with `onConflict` or `debounce` has the business key: refuse the start (Conflict), give that run, or start this one and
+   * cancel the other. Default: both run.
+   */
+  readonly onConflict?: "reject" | "return" | "cancel_old" | undefined;
+  /** Of the starts of a business key, each within the window of the one before, the last one is carried out. Milliseconds. */
+  readonly debounce?: { readonly windowMs: number; readonly maxMs?: number | undefined } | undefined;
   /** Up to 16, with values of 1 to 256 characters. */
   readonly labels?: Readonly<Record<string, string>> | undefined;
   /** The run stays `pending` for this time, in milliseconds. */
@@ -52,5 +59,11 @@ export interface StartOptions {
 export const START_MEMBERS = {
   ...{ inputs: "inputs", version: "version", entrypoint: "entrypoint", variables: "variables", tenantId: "tenant_id" },
   ...{ dryRun: "dry_run", featureOverrides: "feature_overrides", runId: "run_id", businessKey: "business_key" },
-  ...{ labels: "labels", delayMs: "delay_ms", timeoutMs: "timeout_ms" },
+  ...{
+    labels: "labels",
+    delayMs: "delay_ms",
+    timeoutMs: "timeout_ms",
+    onConflict: "on_conflict",
+    debounce: "debounce",
+  },
 } as const satisfies Readonly<Record<keyof StartOptions | "inputs", string>>;

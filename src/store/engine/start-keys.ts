@@ -1,5 +1,5 @@
-// Idempotency keys of starts, as the table `start_keys` has them: hashed, so that a row that stays when its run is erased has nothing of the client's.
-// A storage format: it must never change.
+// Keys of starts, as the tables `start_keys` (idempotency keys) and `held_keys` (business keys) have them: hashed, so that a row that stays when its run is
+// erased has nothing of the client's. A storage format: it must never change.
 import { hash } from "node:crypto";
 
 export const hashOfKey = (key: string): string => hash("sha256", key);

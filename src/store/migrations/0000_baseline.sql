@@ -136,6 +136,14 @@ CREATE TABLE "events" (
 	"told_to" uuid
 );
 --> statement-breakpoint
+CREATE TABLE "held_keys" (
+	"scope" text NOT NULL,
+	"key" text NOT NULL,
+	"run_id" uuid NOT NULL,
+	"burst_at" timestamp (3) with time zone,
+	CONSTRAINT "held_keys_scope_key_pk" PRIMARY KEY("scope","key")
+);
+--> statement-breakpoint
 CREATE TABLE "inbox" (
 	"id" uuid PRIMARY KEY NOT NULL,
 	"run_id" uuid NOT NULL,
@@ -466,6 +474,7 @@ CREATE UNIQUE INDEX "events_by_tenant_and_key" ON "events" USING btree ("tenant_
 CREATE INDEX "events_by_topic" ON "events" USING btree ("topic","ordinal");--> statement-breakpoint
 CREATE INDEX "events_by_time" ON "events" USING btree ("published_at","ordinal");--> statement-breakpoint
 CREATE INDEX "events_due" ON "events" USING btree ("due_at") WHERE due_at is not null;--> statement-breakpoint
+CREATE INDEX "held_keys_by_run" ON "held_keys" USING btree ("run_id");--> statement-breakpoint
 CREATE INDEX "inbox_due" ON "inbox" USING btree ("shard","due_at");--> statement-breakpoint
 CREATE INDEX "outbox_due" ON "outbox" USING btree ("shard","due_at");--> statement-breakpoint
 CREATE INDEX "outgoing_events_by_shard" ON "outgoing_events" USING btree ("shard","ordinal");--> statement-breakpoint

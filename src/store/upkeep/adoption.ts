@@ -96,6 +96,11 @@ async function adoptPiece(sql: TransactionSql, tenantId: string, after: string):
       delete from start_keys using keyed where start_keys.ctid = keyed.place returning keyed.scope, keyed.key, start_keys.run_id
     ), kept as (
       insert into start_keys (scope, key, run_id) select scope, key, run_id from gone on conflict do nothing
+    ), released as (
+      delete from held_keys using given where held_keys.run_id = given.id
+      returning ${tenantId}::text || held_keys.scope as scope, held_keys.key, held_keys.run_id, held_keys.burst_at
+    ), held as (
+      insert into held_keys (scope, key, run_id, burst_at) select scope, key, run_id, burst_at from released on conflict do nothing
     )
     select (select count(*)::int from given) as given, (select count(*)::int from slice) as seen,
       (select id from slice order by id desc limit 1) as last`;

@@ -39,6 +39,7 @@ const ERASED_TABLES = [
   ["kept_values", "holder"],
   ["wakes", "run_id"],
   ["suspects", "key"],
+  ["held_keys", "run_id"],
 ] as const;
 
 /** Why a bulk job was refused by a run that is erased: the reason may have had something of the run. */

@@ -24,6 +24,7 @@ const EXPIRED_TABLES = [
   ["event_takes", "run_id"],
   ["user_tasks", "run_id"],
   ["run_labels", "run_id"],
+  ["held_keys", "run_id"],
 ] as const;
 
 /** The rows that a statement has seen, and the key of the last one. */

@@ -86,6 +86,62 @@ export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> 
     expect((await talk.ask("GET", "/sagas/counts?business_key=b%201&workflow_id=wait")).body.items).toHaveLength(1);
   },
 
+  async "runs that hold a business key"(talk) {
+    const held = { workflow_id: "paid", business_key: `Größe 🍵 ${talk.place.newRunId()}` };
+    const start = (on_conflict: string, more: object = {}) =>
+      talk.ask("POST", "/sagas/start", { ...held, run_id: talk.place.newRunId(), on_conflict, ...more });
+    const { run_id: first } = (await start("reject")).body;
+    await talk.aside.untilState(first, "paused");
+    expect(await start("reject")).toMatchObject({ status: 409, body: { run_id: first, state: "paused" } });
+    const found = { run_id: first, deduplicated: true, state: "paused" };
+    expect(await start("return", { inputs: { amount: 0.1 } })).toMatchObject({ status: 202, body: found });
+    const { run_id: second } = (await start("cancel_old")).body;
+    await talk.aside.untilState(first, "cancelled");
+    await talk.aside.untilState(second, "paused");
+    const debounce = { window_ms: 60_000, max_ms: 60_000 };
+    const { run_id: early } = (await start("cancel_old", { debounce })).body;
+    await talk.aside.untilState(second, "cancelled");
+    const { run_id: late } = (await start("reject", { debounce: { window_ms: 1 } })).body;
+    await talk.aside.untilState(early, "cancelled");
+    await talk.aside.untilState(late, "paused");
+    for (const wrong of ["", "cancel", null, 1])
+      expect((await start(wrong as string)).status).toBe(wrong === null ? 202 : 400);
+    for (const window_ms of [0, -1, 1.5, "1s", null])
+      expect((await start("return", { debounce: { window_ms } })).status).toBe(400);
+    expect((await start("return", { debounce: { window_ms: 5 }, delay_ms: 5 })).status).toBe(400);
+    expect((await start("return", { business_key: undefined })).status).toBe(400);
+    expect((await talk.ask("POST", `/sagas/${late}/signal/go?wait_ms=30000`, {})).status).toBe(200);
+    for (const runId of [first, second, early]) await ends(talk, runId, "cancelled");
+    await ends(talk, late, "succeeded");
+  },
+
+  async "a signal with a start"(talk) {
+    const body = (name: string, more: object = {}) => ({
+      ...{ workflow_id: "errand", business_key: "cart 77", run_id: talk.place.newRunId() },
+      signal: { name, payload: { price: 12.5, tea: "🍵", none: null, lines: [] }, ...more },
+    });
+    const send = (sent: object, query = "") => talk.ask("POST", `/sagas/signal_with_start${query}`, sent);
+    const begun = await send(body("go", { idempotency_key: "click 1" }), "?wait_ms=30000");
+    expect(begun).toMatchObject({ status: 200, body: { deduplicated: false, run: { awaited_signal: "more" } } });
+    const { run_id: runId } = begun.body;
+    const again = await send(body("go", { idempotency_key: "click 1" }));
+    const same = { run_id: runId, deduplicated: true, signal_id: begun.body.signal_id, matched: begun.body.matched };
+    expect(again).toMatchObject({ status: 202, body: same });
+    expect(await send(body("later"))).toMatchObject({ status: 202, body: { run_id: runId, matched: false } });
+    expect((await send({ ...body("go"), business_key: undefined })).status).toBe(400);
+    for (const name of ["", "user_task.x", undefined, 7]) expect((await send(body(name as string))).status).toBe(400);
+    expect((await send({ ...body("go"), signal: undefined })).status).toBe(400);
+    const last = await send(body("more"), "?wait_ms=30000");
+    const said = { price: 12.5, tea: "🍵", none: null, lines: [] };
+    expect(last).toMatchObject({ status: 200, body: { run_id: runId, run: { state: "succeeded", output: said } } });
+    const other = await send(body("go"), "?wait_ms=30000");
+    expect(other.body.run_id).not.toBe(runId);
+    await talk.ask("POST", `/sagas/${other.body.run_id}/cancel`, {});
+    await ends(talk, runId, "succeeded");
+    await ends(talk, other.body.run_id, "cancelled");
+    expect((await talk.ask("GET", `/sagas/${runId}/signals`)).body.items).toHaveLength(3);
+  },
+
   async "runs that share a slot"(talk) {
     const key = { inputs: { key: talk.place.newRunId() } };
     const [first, second] = [await talk.start("single-queue", key), await talk.start("single-queue", key)];

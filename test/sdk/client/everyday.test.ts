@@ -97,6 +97,33 @@ describe("a program", () => {
     expect(await run.result()).toEqual({ by: "böb 🙂" });
   });
 
+  it("starts one run for a business key, and signals it or a new one", async () => {
+    const businessKey = "cart 77 🍵";
+    const run = await saga.start("wait", { businessKey, onConflict: "reject" });
+    await untilPaused(run.id);
+    await expect(saga.start("wait", { businessKey, onConflict: "reject" })).rejects.toThrow(Conflict);
+    expect((await saga.start("wait", { businessKey, onConflict: "return" })).id).toBe(run.id);
+    const told = await saga.signalWithStart("wait", { businessKey }, { name: confirmed, payload: { by: "ann" } });
+    expect([told.run.id, told.matched]).toEqual([run.id, true]);
+    expect(await told.run.result()).toEqual({ by: "ann" });
+    const options = { key: "click-9", waitMs: 30_000 };
+    const first = { name: "confirm", payload: { by: "böb 🙂" } };
+    const begun = await saga.signalWithStart("wait", { businessKey, inputs: { a: 1 } }, first, options);
+    expect(begun.run.id).not.toBe(run.id);
+    expect((await saga.signalWithStart("wait", { businessKey, inputs: { a: 1 } }, first, options)).run.id).toBe(
+      begun.run.id,
+    );
+    expect(await begun.run.result()).toEqual(first.payload);
+    const debounce = { windowMs: 60_000, maxMs: 120_000 };
+    const early = await saga.start("wait", { businessKey, debounce });
+    const late = await saga.start("wait", { businessKey, debounce: { windowMs: 1 } });
+    expect(await early.ended()).toMatchObject({ state: "cancelled" });
+    await untilPaused(late.id);
+    const wrong = { businessKey, debounce: { windowMs: 0 } };
+    await expect(saga.start("wait", wrong)).rejects.toThrow(Invalid);
+    await expect(saga.start("wait", { onConflict: "return" })).rejects.toThrow(Invalid);
+  });
+
   it("sends a signal whose answer waits for the run, and asks about it", async () => {
     const run = await saga.start("wait", { variables: { lines: [{ sku: "tea", price: 12.5 }], none: null } });
     await untilPaused(run.id);

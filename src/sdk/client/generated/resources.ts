@@ -16,6 +16,10 @@ export interface Error {
   readonly signal_id?: string | undefined;
   /** The signal is kept: a later wait takes it, unless the run has ended. */
   readonly recorded?: boolean | undefined;
+  /** The run that holds the business key, or that was started. */
+  readonly run_id?: string | undefined;
+  /** Of the run that holds the business key. */
+  readonly state?: string | undefined;
   readonly request_id: string;
 }
 

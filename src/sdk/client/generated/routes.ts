@@ -8,6 +8,7 @@ export const ROUTES = {
   isReady: "GET /readyz again",
   getMetrics: "GET /metrics again",
   startSaga: "POST /api/v1/sagas/start key",
+  signalWithStart: "POST /api/v1/sagas/signal_with_start key",
   listSagas: "GET /api/v1/sagas again",
   countSagas: "GET /api/v1/sagas/counts again",
   getSaga: "GET /api/v1/sagas/{id} again",

@@ -22,6 +22,14 @@ export interface RunOperations {
       readonly labels?: Readonly<Record<string, string>> | undefined;
       readonly delay_ms?: number | undefined;
       readonly timeout_ms?: number | undefined;
+      /** What happens while another run that was started with this member holds the business key. */
+      readonly on_conflict?: "reject" | "return" | "cancel_old" | undefined;
+      /** Of starts of a business key, each within the window of the one before, the last one is carried out. */
+      readonly debounce?: {
+        readonly window_ms: number;
+        /** From the first start of the burst. */
+        readonly max_ms?: number | undefined;
+      } | undefined;
     };
     answer: {
       readonly run_id: string;
@@ -29,7 +37,7 @@ export interface RunOperations {
       readonly version: number;
       readonly definition_id: string;
       readonly state: string;
-      /** A run with this idempotency key or run id existed; this is that run. */
+      /** A run with this idempotency key or run id existed, or had the business key; this is that run. */
       readonly deduplicated: boolean;
       readonly run: SagaRun;
     } | {
@@ -38,8 +46,60 @@ export interface RunOperations {
       readonly version: number;
       readonly definition_id: string;
       readonly state: string;
-      /** A run with this idempotency key or run id existed; this is that run. */
+      /** A run with this idempotency key or run id existed, or had the business key; this is that run. */
       readonly deduplicated: boolean;
+    };
+  };
+  /** Deliver a signal to the run that has the business key, or to one that is started with it */
+  signalWithStart: {
+    query?: { wait_ms?: number | undefined };
+    body: {
+      readonly workflow_id: string;
+      readonly version?: number | undefined;
+      /** Empty or `default`: the definition's start. */
+      readonly entrypoint?: string | undefined;
+      readonly inputs?: object | undefined;
+      readonly variables?: object | undefined;
+      readonly tenant_id?: string | undefined;
+      readonly dry_run?: boolean | undefined;
+      readonly feature_overrides?: Readonly<Record<string, boolean>> | undefined;
+      readonly run_id?: string | undefined;
+      readonly idempotency_key?: string | undefined;
+      readonly business_key: string;
+      /** They stay with the run, and are filters of the list. */
+      readonly labels?: Readonly<Record<string, string>> | undefined;
+      readonly delay_ms?: number | undefined;
+      readonly timeout_ms?: number | undefined;
+      readonly signal: {
+        /** 1 to 128 of A-Z a-z 0-9 _ . : -, and not . or .. */
+        readonly name: string;
+        readonly payload?: object | undefined;
+        readonly idempotency_key?: string | undefined;
+      };
+    };
+    answer: {
+      readonly run_id: string;
+      readonly workflow_id: string;
+      readonly version: number;
+      readonly definition_id: string;
+      readonly state: string;
+      /** A run with this idempotency key or run id existed, or had the business key; this is that run. */
+      readonly deduplicated: boolean;
+      readonly signal_id: string;
+      /** A step awaited the signal and took it. */
+      readonly matched: boolean;
+      readonly run: SagaRun;
+    } | {
+      readonly run_id: string;
+      readonly workflow_id: string;
+      readonly version: number;
+      readonly definition_id: string;
+      readonly state: string;
+      /** A run with this idempotency key or run id existed, or had the business key; this is that run. */
+      readonly deduplicated: boolean;
+      readonly signal_id: string;
+      /** A step awaited the signal and took it. */
+      readonly matched: boolean;
     };
   };
   /** List runs */
@@ -122,7 +182,16 @@ export interface RunOperations {
     path: { run_id: string; name: string };
     query?: { wait_ms?: number | undefined };
     body?: { readonly payload?: object | undefined; readonly idempotency_key?: string | undefined };
-    answer: { readonly signal_id: string; readonly matched: boolean; readonly run: SagaRun } | { readonly signal_id: string; readonly matched: boolean };
+    answer: {
+      readonly signal_id: string;
+      /** A step awaited the signal and took it. */
+      readonly matched: boolean;
+      readonly run: SagaRun;
+    } | {
+      readonly signal_id: string;
+      /** A step awaited the signal and took it. */
+      readonly matched: boolean;
+    };
   };
   /** Pause a run and its children: nothing new is begun, and answers that come are kept */
   pauseSaga: {

@@ -81,6 +81,45 @@ const NO_EVENT_CONFLICT: Clause = () => `
 event_conflict as (select null::uuid as run_id where false)`;
 
 /**
+ * A run that is to hold its business key wins only if the run that it expects holds it now. Of two in the group the first one counts. A row that a start
+ * inserts and then loses names a run that does not exist, and so holds nothing.
+ */
+const HELD_KEYS: readonly Clause[] = [
+  (from) => `
+held_key as materialized (
+  select run_id, scope, ${hashedKey("key")} as hash, expected, burst_at,
+    row_number() over (partition by scope, key order by run_id) as nth from ${from.held_key}
+)`,
+  () => `
+key_passed as materialized (
+  select first.* from (select * from held_key where nth = 1 and expected is not null order by scope, hash) first cross join lateral (
+    select held_keys.run_id from held_keys
+    where held_keys.scope = first.scope and held_keys.key = first.hash limit 1 for update skip locked
+  ) holder where holder.run_id = first.expected
+)`,
+  () => `
+key_taken as (
+  insert into held_keys (scope, key, run_id, burst_at)
+  select scope, hash, run_id, burst_at from held_key where nth = 1 and expected is null
+  order by 1, 2
+  on conflict do nothing returning run_id
+)`,
+  () => `
+key_lost as materialized (
+  select run_id from held_key
+  where run_id not in (select run_id from key_passed) and run_id not in (select run_id from key_taken)
+)`,
+];
+const NO_KEY_LOST: Clause = () => `
+key_lost as (select null::uuid as run_id where false)`;
+
+const KEYS_HELD: Clause = (_, won) => `
+keys_held as (
+  update held_keys set run_id = key_passed.run_id, burst_at = key_passed.burst_at
+  from key_passed where held_keys.scope = key_passed.scope and held_keys.key = key_passed.hash and ${won("key_passed.run_id")}
+)`;
+
+/**
  * A command that has an outcome already is not carried out again (law 6). One whose outcome was committed after this statement's
  * snapshot is not seen here; it moved the revision, or, where it was a confirmation, its key refuses the second one.
  */
@@ -116,6 +155,7 @@ fenced as materialized (
     and locked.id not in (select run_id from signal_conflict)
     and locked.id not in (select run_id from promise_conflict)
     and locked.id not in (select run_id from event_conflict)
+    and locked.id not in (select run_id from key_lost)
 )`,
 ];
 
@@ -141,7 +181,7 @@ const START_KEYS: readonly Clause[] = [
   (from) => `
 new_run as materialized (
   select * from ${from.new_run}
-  where (new_run.made_by is not null or ${NOT_STARTED})
+  where (new_run.made_by is not null or ${NOT_STARTED}) and new_run.id not in (select run_id from key_lost)
     and (new_run.made_by is null or new_run.key is null or new_run.made_by in (select id from fenced))
 )`,
   () => `
@@ -249,6 +289,12 @@ const claims: GeneralSection = {
   withoutConflicts: [NO_SIGNAL_CONFLICT, NO_PROMISE_CONFLICT, NO_EVENT_CONFLICT],
   writes: CLAIMED,
 };
+const heldKeys: GeneralSection = {
+  relations: ["held_key"],
+  conflicts: HELD_KEYS,
+  withoutConflicts: [NO_KEY_LOST],
+  writes: [KEYS_HELD],
+};
 /** Runs that are started, or made by others in the group. */
 const newRuns: GeneralSection = {
   relations: ["new_run"],
@@ -257,7 +303,7 @@ const newRuns: GeneralSection = {
   writes: STARTS,
 };
 /** The order in which tables are written. */
-const SECTIONS: readonly GeneralSection[] = [claims, newRuns, ...OWED];
+const SECTIONS: readonly GeneralSection[] = [claims, heldKeys, newRuns, ...OWED];
 
 /** General statements by the sections that are present, each a bit. */
 const generalStatements: Statement[] = [];
@@ -277,6 +323,7 @@ function statementWith(present: ReadonlySet<GeneralSection>): Statement {
     (present.has(section) ? section.conflicts : section.withoutConflicts) ?? [];
   const clauses: readonly Clause[] = [
     ...conflicts(claims),
+    ...conflicts(heldKeys),
     ...REVISIONS,
     ...conflicts(newRuns),
     UPDATE,
