@@ -8,7 +8,7 @@ import { commandOf, shrink } from "./shrink.js";
 import { ALL_FAULTS, type StoryOptions, type Told, tell } from "./story.js";
 import { Base } from "./world/base.js";
 
-const HELP = `Simulates whole clusters from seeds.
+const HELP = `Simulates whole clusters from seeds. SIGINT and SIGTERM let it end its story and sum up.
 
 npm run simulate -- [options]
 
@@ -42,7 +42,12 @@ async function main(): Promise<void> {
   const began = process.cpuUsage();
   const told: Told[] = [];
   let base = await Base.open();
-  for (let nth = 0; nth < Number(seeds) && performance.now() < until; nth++) {
+  let isStopped = false;
+  for (const signal of ["SIGINT", "SIGTERM"] as const)
+    process.once(signal, () => {
+      isStopped = true;
+    });
+  for (let nth = 0; nth < Number(seeds) && performance.now() < until && !isStopped; nth++) {
     if (nth > 0 && nth % STORIES_OF_A_STORE === 0) {
       await base.close();
       base = await Base.open();
