@@ -61,7 +61,7 @@ const LINES: Readonly<Record<string, Line>> = {
   "trigger get": { args: "<trigger>" },
   "trigger fire": { args: NOBODY, code: REFUSED },
   "trigger fires": { args: "<trigger>" },
-  "trigger backfill": { args: "<trigger> --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z" },
+  "trigger backfill": { args: "<trigger> --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z --dry-run" },
   "trigger enable": { args: "<trigger>" },
   "trigger disable": { args: "<trigger> --reason stock_is_counted" },
   "trigger delete": { args: NOBODY, code: REFUSED },

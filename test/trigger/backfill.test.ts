@@ -300,7 +300,8 @@ describe("a backfill of any range", () => {
       const expected = ticksIn(minutes, matches, isOfEveryHour).filter(
         (tick) => tick >= from && tick <= to && (!isBounded || (tick >= (start ?? 0) && tick <= (end ?? 0))),
       );
-      const bounds = isBounded && expected.length > 0 ? { start_at: at(start ?? 0), end_at: at(end ?? 0) } : {};
+      const bounds: JsonObject =
+        isBounded && expected.length > 0 ? { start_at: at(start ?? 0), end_at: at(end ?? 0) } : {};
       if (isBounded && expected.length === 0) continue;
       const id = await create({ schedule, time_zone: zone, jitter_ms: below(HOUR), ...bounds }, { enabled: false });
       const fired = new Set<number>();
