@@ -15,7 +15,7 @@ const MOST_TICKS = 1_000;
 /** What the inputs of one request's fires may have together, in characters: each fire keeps its own. */
 const MOST_INPUTS = 16 * 1_048_576;
 /** More ticks of a range are not counted. */
-const MOST_COUNTED = 10_000;
+const MOST_COUNTED = 5_000;
 
 export interface BackfillOptions {
   readonly sql: Sql;
