@@ -92,6 +92,7 @@ export type { Known, KnownAction, KnownWorkflow } from "./steps/step.js";
 export { makesChildren } from "./steps/step.js";
 export * from "./trigger/document.js";
 export * from "./trigger/inputs.js";
+export * from "./trigger/words.js";
 export * from "./values/error-code.js";
 export { FINDING_CODES, type FindingCode, type Severity } from "./values/finding-code.js";
 export * from "./values/ids.js";

@@ -123,6 +123,8 @@ const DOCUMENT = {
   created_by: optional(setByService, "Set by the service."),
   next_fire_at: optional(setByService, "Set by the service."),
   last_fired_at: optional(setByService, "Set by the service."),
+  paused: optional(setByService, "Set by the service."),
+  in_words: optional(setByService, "Set by the service."),
 };
 
 /** The JSON Schema of a trigger document, for editors. */

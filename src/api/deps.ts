@@ -84,7 +84,7 @@ export interface Compiler {
 
 export type TriggerRegistrar = Pick<
   Registrar,
-  "create" | "change" | "delete" | "fire" | "mustExist" | "check" | "seed"
+  "create" | "change" | "delete" | "fire" | "backfill" | "mustExist" | "check" | "seed"
 >;
 
 /** The login of people at an issuer. */

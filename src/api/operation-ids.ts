@@ -63,6 +63,7 @@ const OPERATION_IDS: Readonly<Record<string, string>> = {
   "PATCH /api/v1/triggers/{id}": "changeTrigger",
   "DELETE /api/v1/triggers/{id}": "deleteTrigger",
   "POST /api/v1/triggers/{id}/fire": "fireTrigger",
+  "POST /api/v1/triggers/{id}/backfill": "backfillTrigger",
   "GET /api/v1/triggers/{id}/fires": "listTriggerFires",
   "GET /api/v1/triggers/{id}/next": "listTriggerTicks",
 

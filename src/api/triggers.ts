@@ -2,7 +2,7 @@
 import type { Sql } from "postgres";
 import type { Static } from "typebox";
 import * as Type from "typebox";
-import { type CronConfig, readTriggerConfig } from "../../machines/index.js";
+import { type CronConfig, parseInstant, readTriggerConfig } from "../../machines/index.js";
 import { badRequest } from "../errors.js";
 import { listFires } from "../store/engine/trigger-fires.js";
 import type { Reach } from "../store/lists/reach.js";
@@ -28,9 +28,20 @@ const Document = shaped<unknown>(
   () => ANYTHING,
 );
 
+const MAX_REASON = 2_000;
+
 const Change = Type.Object({
   enabled: Type.Optional(Type.Boolean()),
   config: Type.Optional(AnyObject({ description: "Replaces the whole config." })),
+  reason: Type.Optional(
+    Type.String({ maxLength: MAX_REASON, description: "Why it is disabled: with `enabled: false` only." }),
+  ),
+});
+const moment = (description: string) => Type.String({ maxLength: 64, description: `RFC 3339. ${description}` });
+const Backfill = Type.Object({
+  from: moment("The first moment of the range."),
+  to: Type.Optional(moment("The last one, which is not in the future. Absent: now.")),
+  dry_run: Type.Optional(Type.Boolean({ description: "Lists what would be fired, and fires nothing." })),
 });
 const Fire = Type.Object(
   {
@@ -46,6 +57,7 @@ export function triggerRoutes(app: Api, deps: ApiDeps): void {
   changeRoute(app, deps);
   deleteRoute(app, deps);
   fireRoute(app, deps);
+  backfillRoute(app, deps);
   firesRoute(app, deps);
   nextRoute(app, deps);
 }
@@ -119,7 +131,7 @@ function changeRoute(app: Api, { triggers }: ApiDeps): void {
     response,
   };
   app.patch(ITEM, { schema }, async ({ params: { id }, body, principal }) =>
-    triggerItem(await triggers.change(principal, id, body)),
+    triggerItem(await triggers.change(principal, id, { ...body, reason: body.reason || undefined })),
   );
 }
 
@@ -170,6 +182,48 @@ function fireRoute(app: Api, { triggers, config }: ApiDeps): void {
     reply.status(202);
     return { fire_id: fireId, ...(runId !== undefined && { run_id: runId }) };
   });
+}
+
+const BACKFILLED = object(
+  "The fires are durable; their runs are started one after the other, or some at once.",
+  {
+    ticks: { type: "integer", description: "Of the range, whether they were fired before or not." },
+    fired: { type: "integer", description: "Those that had started no run, and are fired now." },
+    dry_run: { type: "boolean", description: "Present and true: none was fired." },
+    items: {
+      type: "array",
+      description: "What is fired now, in the order of the ticks.",
+      items: object("", { fire_id: FIRE.fire_id, scheduled_at: { type: "string", format: "date-time" } }),
+    },
+  },
+  ["dry_run"],
+);
+
+function backfillRoute(app: Api, { triggers }: ApiDeps): void {
+  const schema = {
+    tags: ["triggers"],
+    "x-saga-role": "operator" as const,
+    summary: "Fire the ticks of a past range that have started no run, enabled or not",
+    params: triggerPath,
+    body: Backfill,
+    response: responses({ 202: BACKFILLED }, 400, 404, 413, 415, 422),
+  };
+  app.post(`${ITEM}/backfill`, { schema }, async ({ params: { id }, principal, body }, reply) => {
+    const { dry_run: dryRun = false } = body;
+    const to = body.to === undefined ? {} : { to: timeIn("to", body.to) };
+    const range = { from: timeIn("from", body.from), ...to };
+    const { ticks, fires } = await triggers.backfill(principal, id, range, dryRun);
+    const items = fires.map((fire) => ({ fire_id: fire.id, scheduled_at: fire.scheduledAt.toISOString() }));
+    reply.status(202);
+    return { ticks, fired: items.length, ...(dryRun && { dry_run: true }), items };
+  });
+}
+
+function timeIn(member: string, text: string): number {
+  const time = parseInstant(text);
+  if (time !== undefined) return time;
+  const message = "must be a date-time of RFC 3339";
+  throw badRequest(`the body is not valid: $.${member} ${message}`, [{ path: `$.${member}`, message }]);
 }
 
 function firesRoute(app: Api, { readPool }: ApiDeps): void {

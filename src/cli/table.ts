@@ -374,7 +374,7 @@ of everything that answered it, and its end. What the audit log does not have is
   },
 ];
 
-type TriggerAct = "get" | "fire" | "fires" | "enable" | "disable";
+type TriggerAct = "get" | "fire" | "fires" | "backfill" | "enable" | "disable";
 
 const triggerEntry = (name: TriggerAct, summary: string, options: readonly OptionEntry[] = []): CommandEntry => ({
   ...{
@@ -430,8 +430,13 @@ const TRIGGERS: readonly CommandEntry[] = [
     KEY,
   ]),
   triggerEntry("fires", "Lists what a trigger has started, and why it has not", [LIMIT]),
+  triggerEntry("backfill", "Fires the ticks of a past range that have started no run, each once", [
+    { flags: "--from <time>", says: "the first moment, such as 2026-11-01T00:00:00Z; needed" },
+    { flags: "--to <time>", says: "the last one; default now" },
+    { flags: "--dry-run", says: "list the ticks, fire none" },
+  ]),
   triggerEntry("enable", "Enables a trigger: what passed meanwhile is not made up for"),
-  triggerEntry("disable", "Disables a trigger"),
+  triggerEntry("disable", "Disables a trigger", [{ flags: "--reason <text>", says: "why: shown until it is enabled" }]),
   {
     name: "trigger delete",
     group: "Operating",

@@ -516,7 +516,7 @@ export const rules = pgTable(
   (t) => [unique("rules_version").on(t.key, t.version)],
 );
 
-/** `nextFireAt`: of an enabled cron trigger. `failing`: its latest fire ended with an error. */
+/** `nextFireAt`: of an enabled cron trigger. `failing`: its latest fire ended with an error. `paused…`: of one that was disabled, until it is enabled. */
 export const triggers = pgTable(
   "triggers",
   {
@@ -534,6 +534,9 @@ export const triggers = pgTable(
     lastFiredAt: time("last_fired_at"),
     requestHash: text("request_hash"),
     failing: boolean("failing").notNull().default(false),
+    pausedAt: time("paused_at"),
+    pausedBy: text("paused_by"),
+    pausedReason: text("paused_reason"),
   },
   (t) => [
     index("triggers_due").on(t.shard, t.nextFireAt),
@@ -543,7 +546,10 @@ export const triggers = pgTable(
   ],
 );
 
-/** A fire, a skip or an error. `dueAt`: the row owes a run. The id follows from the trigger and from what fired it. */
+/**
+ * A fire, a skip or an error. `dueAt`: the row owes a run; with `inTurn` that is started when the trigger's earlier ones of this kind are, and no run of it
+ * goes on. The id follows from the trigger and from what fired it.
+ */
 export const triggerFires = pgTable(
   "trigger_fires",
   {
@@ -558,6 +564,8 @@ export const triggerFires = pgTable(
     dueAt: time("due_at"),
     /** The hash of what a fire by hand with an idempotency key asked for: a repeat must ask for the same. */
     requestHash: text("request_hash"),
+    backfilled: boolean("backfilled").notNull().default(false),
+    inTurn: boolean("in_turn").notNull().default(false),
   },
   (t) => [
     index("trigger_fires_by_trigger").on(t.triggerId, t.firedAt, t.id),

@@ -8,7 +8,7 @@ import type { Metrics } from "../metrics/index.js";
 import { decideFires, type NewFire, unfinishedFire } from "../store/engine/trigger-fires.js";
 import { dueTriggers, type TriggerRow } from "../store/lists/triggers.js";
 import { delayOf, Schedule, ScheduleError } from "./schedule.js";
-import { fireId, type TriggeredStarts } from "./triggered-starts.js";
+import { type TriggeredStarts, tickFireId } from "./triggered-starts.js";
 
 /** Due triggers of one round. */
 const BATCH = 100;
@@ -113,7 +113,7 @@ function scheduleOf(config: CronConfig): Schedule | undefined {
 const text = (time: number) => new Date(time).toISOString();
 
 function fire({ id }: TriggerRow, tick: number, now: number): NewFire {
-  return { id: fireId(id, `tick/${text(tick)}`), scheduledAt: new Date(tick), firedAt: new Date(now) };
+  return { id: tickFireId(id, tick), scheduledAt: new Date(tick), firedAt: new Date(now) };
 }
 
 /** A fire that starts no run. */

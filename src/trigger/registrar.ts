@@ -38,10 +38,12 @@ import {
   deleteTrigger,
   insertTrigger,
   type NewTrigger,
+  type TriggerChanges,
   type TriggerRow,
   triggerById,
 } from "../store/lists/triggers.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
+import { type Backfilled, backfill, type PastRange } from "./backfill.js";
 import { missingLicence } from "./licence.js";
 import { delayOf, Schedule, ScheduleError } from "./schedule.js";
 import { transitionFire } from "./transitions.js";
@@ -62,6 +64,14 @@ export interface FireAnswer {
   readonly fireId: string;
   /** Absent: the fire has ended with an error, or its run is not durable yet. */
   readonly runId?: RunId;
+}
+
+/** What is changed of a trigger. */
+export interface Change {
+  readonly enabled?: boolean;
+  readonly config?: unknown;
+  /** Why it is disabled. */
+  readonly reason?: string;
 }
 
 export class Registrar {
@@ -123,12 +133,10 @@ export class Registrar {
     throw invalid([{ path: "$.tenant_id", message: misfit.notOfFormat("uuid") }]);
   }
 
-  /** Throws 400, 403, 404. */
-  async change(
-    principal: Principal,
-    id: string,
-    { enabled, config }: { enabled?: boolean; config?: unknown },
-  ): Promise<TriggerRow> {
+  /** A `reason` is for `enabled: false` alone. Throws 400, 403, 404. */
+  async change(principal: Principal, id: string, asked: Change): Promise<TriggerRow> {
+    const { enabled, config } = asked;
+    if (asked.reason !== undefined && enabled !== false) throw strayReason();
     const row = await this.mustExist(id, reachOf(principal));
     const type = row.triggerType as TriggerType;
     refuseRecordTrigger(principal, type);
@@ -143,10 +151,17 @@ export class Registrar {
     // A tick that is due already stays due, unless the schedule is another one or the trigger was disabled.
     const keeps = fires && row.enabled && config === undefined;
     const nextFireAt = keeps ? row.nextFireAt : fires ? fireAfter(id, rule, this.options.clock.now()) : null;
-    const changes = { enabled: fires, nextFireAt, ...(config !== undefined && { config: config as JsonObject }) };
-    const changed = await changeTrigger(this.options.sql, id, changes);
-    if (!changed) throw noSuchTrigger(id);
-    return changed;
+    const changes = {
+      ...{ enabled: fires, nextFireAt, ...(config !== undefined && { config: config as JsonObject }) },
+      ...pauseBy(principal.actor, row, asked, new Date(this.options.clock.now())),
+    };
+    // It was enabled, disabled or deleted meanwhile: what is said here of its next tick and its pause is about another state.
+    return (await changeTrigger(this.options.sql, id, changes, row)) ?? this.change(principal, id, asked);
+  }
+
+  /** Fires the ticks of a past range that have started no run, enabled or not. Throws 400, 404, 422. */
+  async backfill(principal: Principal, id: string, range: PastRange, dryRun: boolean): Promise<Backfilled> {
+    return backfill(this.options, await this.mustExist(id, reachOf(principal)), range, dryRun);
   }
 
   /**
@@ -260,6 +275,20 @@ function fireAfter(triggerId: string, { type, config }: TriggerRule, time: numbe
   return next === undefined ? null : new Date(next + delay);
 }
 
+/** Disabling what is disabled already says no more than a new reason, and who gave it. */
+function pauseBy(actor: string, row: TriggerRow, { enabled, reason }: Change, now: Date): TriggerChanges {
+  if (enabled === undefined) return {};
+  if (enabled) return { pausedAt: null, pausedBy: null, pausedReason: null };
+  if (!row.enabled && reason === undefined) return {};
+  const since = row.enabled ? now : (row.pausedAt ?? now);
+  return { pausedAt: since, pausedBy: actor, pausedReason: reason ?? null };
+}
+
+function strayReason(): SagaError {
+  const message = "says why the trigger is disabled: it is for enabled: false";
+  return badRequest(`the body is not valid: $.reason ${message}`, [{ path: "$.reason", message }]);
+}
+
 const OTHER_BODY = "the idempotency key was used with another body";
 const AGAIN = "send it again with the same idempotency key, or look at the trigger's fires";
 
@@ -270,7 +299,7 @@ function hashOf(document: unknown): string {
 /** The row as it was inserted, of the same document: it may have been changed since, and has had its ticks. */
 function asCreated(row: TriggerRow, { config, enabled, rule }: Trigger): TriggerRow {
   const nextFireAt = enabled ? fireAfter(row.id, rule, row.createdAt.getTime()) : null;
-  return { ...row, config, enabled, nextFireAt, lastFiredAt: null };
+  return { ...row, config, enabled, nextFireAt, lastFiredAt: null, pausedAt: null, pausedBy: null, pausedReason: null };
 }
 
 /** The events that fire it may tell of any workflow's records. Throws 403. */

@@ -10,7 +10,7 @@ import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
 import type { RunStarter } from "../run/ports.js";
 import { isStoreAway } from "../store/engine/failure.js";
-import { leaseFires, type OwedFire, settleFire } from "../store/engine/trigger-fires.js";
+import { awaitTurn, leaseFires, type OwedFire, settleFire, unfinishedRun } from "../store/engine/trigger-fires.js";
 import { type TriggerRow, triggerById } from "../store/lists/triggers.js";
 import { Semaphore } from "../work/semaphore.js";
 import { missingLicence } from "./licence.js";
@@ -32,6 +32,11 @@ export interface TriggeredStartsOptions {
 /** The id of a fire. `cause` is what fired the trigger: a tick, an event, a request. A storage format: it must never change. */
 export function fireId(triggerId: string, cause: string): string {
   return derivedUuid(`fire/${triggerId}/${cause}`);
+}
+
+/** The id of the fire of a tick (epoch milliseconds), whenever it is fired. A storage format: it must never change. */
+export function tickFireId(triggerId: string, tick: number): string {
+  return fireId(triggerId, `tick/${new Date(tick).toISOString()}`);
 }
 
 /** The id of the run that a fire starts. A storage format: it must never change. */
@@ -58,6 +63,9 @@ export class TriggeredStarts {
   private async carryOutOne(fire: OwedFire): Promise<void> {
     const { sql, log, metrics } = this.options;
     try {
+      // It is the only one of its trigger that is leased: no other starts between this look and its own start.
+      if (fire.inTurn && (await unfinishedRun(sql, fire.triggerId, fireRunId(fire.id))) !== undefined)
+        return await awaitTurn(sql, fire.id);
       const outcome = await this.outcomeOf(fire);
       await settleFire(sql, fire, outcome);
       metrics.triggerFires.inc({ outcome: "error" in outcome ? "failed" : "started" });

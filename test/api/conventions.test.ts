@@ -255,6 +255,7 @@ describe("every operation", () => {
     "/api/v1/workflows/{wf_id}/migrations/check": { version: 2 },
     "/api/v1/bulk": { filter: {}, action: "pause" },
     "/api/v1/events": { topic: "t" },
+    "/api/v1/triggers/{id}/backfill": { from: "2026-01-01T00:00:00Z", to: "2026-01-02T00:00:00Z" },
     "/api/v1/workflows/{wf_id}/test": { mocks: {} },
     "/api/v1/rules/{rule_id}/evaluate": { inputs: {} },
     "/api/v1/api_keys": { name: "n", roles: ["viewer"] },

@@ -125,6 +125,7 @@ const REPEATABLE = [
   "/api/v1/sagas/{id}/query",
   "/api/v1/sagas/{run_id}/actions/{step_id}/result",
   "/api/v1/sagas/{run_id}/actions/{step_id}/heartbeat",
+  "/api/v1/triggers/{id}/backfill",
   "/api/v1/workflows",
   "/api/v1/workflows/{wf_id}/versions/{version}/publish",
   "/api/v1/workflows/{wf_id}/versions/{version}/unpublish",

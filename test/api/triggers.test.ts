@@ -39,6 +39,7 @@ describe("create", () => {
     expect(body).toEqual({
       ...cron(),
       ...{ id: UUID, enabled: true, created_at: TIME, created_by: "api", next_fire_at: TIME },
+      in_words: "At 02:30 on Monday to Friday, UTC",
     });
     expect(headers.location).toBe(`${URL}/${body.id}`);
     expect(await rig.call("GET", `${URL}/${body.id}`)).toMatchObject({ status: 200, body });
@@ -176,6 +177,137 @@ describe("change", () => {
   ])("%j is 400 %s", async (change, error) => {
     const { body } = await post(cron());
     expect(await rig.call("PATCH", `${URL}/${body.id}`, change)).toMatchObject({ status: 400, body: { error } });
+  });
+});
+
+describe("a pause", () => {
+  const patch = (id: string, change: object) => rig.call("PATCH", `${URL}/${id}`, change);
+  const paused = async (id: string) => (await rig.call("GET", `${URL}/${id}`)).body.paused;
+
+  it("says who disabled the trigger, when and why, in the item and in the list, until it is enabled", async () => {
+    const { body } = await post(cron());
+    expect(body).not.toHaveProperty("paused");
+    const reason = 'the "Lager" is counted 📦, O\'Neill says';
+    const changed = await patch(body.id, { enabled: false, reason });
+    expect(changed).toMatchObject({
+      status: 200,
+      body: { enabled: false, paused: { since: TIME, by: "api", reason } },
+    });
+    expect(await paused(body.id)).toEqual(changed.body.paused);
+    expect((await rig.call("GET", URL)).body.items).toMatchObject([{ paused: changed.body.paused }]);
+    expect((await patch(body.id, { config: { schedule: "0 5 * * *" } })).body.paused).toEqual(changed.body.paused);
+    expect((await patch(body.id, { enabled: true })).body).not.toHaveProperty("paused");
+    expect((await patch(body.id, { enabled: false })).body.paused).toEqual({ since: TIME, by: "api" });
+  });
+
+  it("without a reason of a disabled trigger changes nothing, with one it says the new one", async () => {
+    const { body } = await post(cron());
+    const first = (await patch(body.id, { enabled: false, reason: "one" })).body.paused;
+    await rig.database.sql`update triggers set paused_at = paused_at - interval '1 hour', paused_by = 'user:ann'`;
+    const since = new Date(Date.parse(first.since) - 3_600_000).toISOString();
+    for (const change of [{}, { enabled: false }, { enabled: false, reason: null }, { enabled: false, reason: "" }])
+      expect((await patch(body.id, change)).body.paused).toEqual({ since, by: "user:ann", reason: "one" });
+    expect((await patch(body.id, { enabled: false, reason: "two" })).body.paused).toEqual({
+      ...{ since, by: "api", reason: "two" },
+    });
+  });
+
+  it("is not made up for a trigger that was created disabled, nor by a repeat of its creation", async () => {
+    const { body } = await post(cron({ enabled: false }));
+    expect((await patch(body.id, { enabled: false })).body).not.toHaveProperty("paused");
+    expect((await patch(body.id, { enabled: false, reason: "not yet" })).body.paused.reason).toBe("not yet");
+    const key = { "idempotency-key": uuidv7() };
+    const { body: made } = await post(cron(), key);
+    await patch(made.id, { enabled: false, reason: "later" });
+    expect((await post(cron(), key)).body, "as it was created").toEqual(made);
+    expect((await paused(made.id)).reason).toBe("later");
+  });
+
+  it("takes a reason with enabled: false alone, of 2000 characters at most", async () => {
+    const { body } = await post(cron());
+    for (const change of [
+      { reason: "x" },
+      { enabled: true, reason: "x" },
+      { config: { schedule: "0 5 * * *" }, reason: "x" },
+    ])
+      expect(await patch(body.id, change)).toMatchObject({ status: 400, body: { details: [{ path: "$.reason" }] } });
+    expect((await patch(body.id, { enabled: false, reason: "é".repeat(2_001) })).status).toBe(400);
+    expect((await patch(body.id, { enabled: false, reason: 1 })).status).toBe(400);
+    expect(await paused(body.id)).toBeUndefined();
+    expect((await patch(body.id, { enabled: false, reason: "é".repeat(2_000) })).status).toBe(200);
+  });
+
+  it("and its end at the same time leave one of the two", async () => {
+    const { body } = await post(cron());
+    for (let nth = 0; nth < 5; nth++) {
+      await Promise.all([
+        patch(body.id, { enabled: false, reason: "x" }),
+        patch(body.id, { enabled: true }),
+        patch(body.id, { config: { schedule: `${nth} 5 * * *` } }),
+      ]);
+      const { body: now } = await rig.call("GET", `${URL}/${body.id}`);
+      expect([now.enabled, "paused" in now, "next_fire_at" in now]).toEqual([now.enabled, !now.enabled, now.enabled]);
+      expect(now.config.schedule).toBe(`${nth} 5 * * *`);
+    }
+  });
+});
+
+describe("a schedule in words", () => {
+  it("is in the item and in the list, follows the config, and is not taken from a document", async () => {
+    const { body } = await post(cron({}, { time_zone: "Europe/Vienna" }));
+    expect(body.in_words).toBe("At 02:30 on Monday to Friday, Europe/Vienna");
+    const { body: changed } = await rig.call("PATCH", `${URL}/${body.id}`, { config: { schedule: "*/5 * * * *" } });
+    expect(changed.in_words).toBe("Every 5 minutes, UTC");
+    expect((await rig.call("GET", URL)).body.items).toMatchObject([{ in_words: changed.in_words }]);
+    expect((await post(transition())).body).not.toHaveProperty("in_words");
+    for (const member of ["in_words", "paused"])
+      expect((await post(cron({ [member]: "x" }))).body.details).toMatchObject([{ path: `$.${member}` }]);
+  });
+});
+
+describe("backfill", () => {
+  const range = { from: "2023-03-01T02:30:00Z", to: "2023-03-03T02:30:00+00:00" };
+  const backfill = (id: string, body: object) => rig.call("POST", `${URL}/${id}/backfill`, body);
+
+  it("answers 202 with the ticks that it fires, and a repeat fires none; a dry run fires none at all", async () => {
+    const { body } = await post(cron({ enabled: false }));
+    const items = [1, 2, 3].map((day) => ({ fire_id: UUID, scheduled_at: `2023-03-0${day}T02:30:00.000Z` }));
+    const looked = await backfill(body.id, { ...range, dry_run: true });
+    expect(looked).toMatchObject({ status: 202, body: { ticks: 3, fired: 3, dry_run: true, items } });
+    expect((await rig.call("GET", `${URL}/${body.id}/fires`)).body.total).toBe(0);
+    const fired = await backfill(body.id, range);
+    expect(fired).toMatchObject({ status: 202, body: { ticks: 3, fired: 3, items: looked.body.items } });
+    expect((await backfill(body.id, range)).body).toEqual({ ticks: 3, fired: 0, items: [] });
+    const fires = (await rig.call("GET", `${URL}/${body.id}/fires`)).body;
+    expect(fires).toMatchObject({
+      total: 3,
+      items: [{ backfilled: true }, { backfilled: true }, { backfilled: true }],
+    });
+  });
+
+  it("goes up to now without an end", async () => {
+    const { body } = await post(cron({}, { schedule: "0 0 1 1 *" }));
+    const { ticks, fired } = (await backfill(body.id, { from: "2020-06-01T00:00:00Z", dry_run: true })).body;
+    expect([ticks, fired]).toEqual([3, 3]);
+  });
+
+  it.each([
+    [{}, 400, "$.from"],
+    [{ ...range, from: "yesterday" }, 400, "$.from"],
+    [{ ...range, to: 5 }, 400, "$.to"],
+    [{ ...range, to: "2023-02-28T00:00:00Z" }, 400, "$.to"],
+    [{ ...range, to: "2999-01-01T00:00:00Z" }, 400, "$.to"],
+    [{ ...range, dry_run: "no" }, 400, "$.dry_run"],
+    [{ ...range, from: "0001-01-01T00:00:00Z" }, 422, "$.to"],
+  ])("of %j is %i at %s", async (body, status, path) => {
+    const { body: trigger } = await post(cron());
+    expect(await backfill(trigger.id, body)).toMatchObject({ status, body: { details: [{ path }] } });
+    expect((await rig.call("GET", `${URL}/${trigger.id}/fires`)).body.total).toBe(0);
+  });
+
+  it("of a record_transition trigger is 400", async () => {
+    const { body } = await post(transition());
+    expect((await backfill(body.id, range)).status).toBe(400);
   });
 });
 

@@ -31,7 +31,7 @@ const MAY: readonly (readonly [roles: readonly Role[], operations: readonly stri
     OPERATORS,
     words(`startSaga signalWithStart cancelSaga signalSaga pauseSaga resumeSaga retrySagaStep skipSagaStep failSaga retrySagaCompensation
       skipSagaCompensation terminateSaga releaseSaga rerunSaga migrateSaga checkWorkflowMigration createBulkJob stopBulkJob resumeBulkJob
-      submitUserTask publishEvent fireTrigger validateWorkflow rehearseWorkflow evaluateRule`),
+      submitUserTask publishEvent fireTrigger backfillTrigger validateWorkflow rehearseWorkflow evaluateRule`),
   ],
   [
     AUTHORS,
@@ -102,6 +102,7 @@ const BODIES: Readonly<Record<string, (things: Things) => object>> = {
   publishEvent: () => ({ topic: "table" }),
   createTrigger: ({ workflow }) => cron(workflow),
   changeTrigger: () => ({ enabled: false }),
+  backfillTrigger: () => ({ from: "2026-01-01T00:00:00Z", to: "2026-01-02T00:00:00Z" }),
   createWorkflow: ({ workflow }) => ({ ...flow(workflow), published: false }),
   validateWorkflow: ({ workflow }) => flow(workflow),
   rehearseWorkflow: () => ({ mocks: {} }),

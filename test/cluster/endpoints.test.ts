@@ -25,6 +25,7 @@ const WEBSOCKET = {
   ...{ connection: "Upgrade", upgrade: "websocket" },
   ...{ "sec-websocket-version": "13", "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==" },
 };
+const TWO_DAYS = { from: "2026-01-01T00:00:00Z", to: "2026-01-02T23:59:59Z" };
 const CRON = { trigger_type: "cron", workflow_id: "wait", config: { schedule: "0 3 * * *" } };
 const RECORDS = { record_type: "order", from_state: "new", to_state: "paid", input_mapping: { id: "${record.id}" } };
 
@@ -428,6 +429,28 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [200, "its fires", async () => get(`${await trigger()}/fires`), PAGE],
     [200, "its next ticks", async () => get(`${await trigger()}/next?count=3`), { items: expect.any(Array) }],
     [200, "changed", async () => send("PATCH", await trigger(), { enabled: false }), { enabled: false }],
+  ],
+  "POST /triggers/{id}/backfill": [
+    [202, "two days", async () => post(`${await trigger()}/backfill`, TWO_DAYS), { ticks: 2, fired: 2 }],
+    [
+      202,
+      "a look",
+      async () => post(`${await trigger()}/backfill`, { ...TWO_DAYS, dry_run: true }),
+      { ticks: 2, fired: 2, dry_run: true },
+    ],
+    [
+      422,
+      "too many ticks",
+      async () => post(`${await trigger()}/backfill`, { ...TWO_DAYS, from: "2020-01-01T00:00:00Z" }),
+      { error: "unprocessable" },
+    ],
+    [
+      400,
+      "no beginning",
+      async () => post(`${await trigger()}/backfill`, { to: TWO_DAYS.to }),
+      { error: "bad_request" },
+    ],
+    [404, "no such trigger", () => post(`${API}/triggers/${uuidv7()}/backfill`, TWO_DAYS), { error: "not_found" }],
   ],
   "DELETE /triggers/{id}": [
     [204, "there", async () => send("DELETE", await trigger())],

@@ -60,7 +60,13 @@ const OFFERS: readonly Offer[] = [
   { at: () => "/console/rules/shipping", name: "Try", needs: "evaluateRule", ready: "td.acts" },
   { at: () => "/console/triggers", name: "New trigger", needs: "createTrigger", ready: "table" },
   { at: ({ trigger }) => `/console/triggers/${trigger}`, name: "Fire now", needs: "fireTrigger", ready: "ol.ticks" },
-  { at: ({ trigger }) => `/console/triggers/${trigger}`, name: "Disable", needs: "changeTrigger", ready: "ol.ticks" },
+  { at: ({ trigger }) => `/console/triggers/${trigger}`, name: "Disable …", needs: "changeTrigger", ready: "ol.ticks" },
+  {
+    at: ({ trigger }) => `/console/triggers/${trigger}`,
+    name: "Backfill …",
+    needs: "backfillTrigger",
+    ready: "ol.ticks",
+  },
   { at: ({ trigger }) => `/console/triggers/${trigger}`, name: "Change …", needs: "changeTrigger", ready: "ol.ticks" },
   { at: ({ trigger }) => `/console/triggers/${trigger}`, name: "Delete …", needs: "deleteTrigger", ready: "ol.ticks" },
 ];
@@ -178,7 +184,7 @@ describeWithBrowser("the console offers to", () => {
       return { acts, types: (await types.allTextContents()).map((text) => text.split(":")[0]) };
     };
     expect(await dialogs(admin)).toEqual({
-      acts: ["Fire now …", "Disable", "Change …", "Delete …"],
+      acts: ["Fire now …", "Disable …", "Change …", "Delete …"],
       types: ["cron", "record transition"],
     });
     expect(await dialogs(await locked.newKey(["author"], { workflows: ["waits"] }))).toEqual({

@@ -235,6 +235,8 @@ async function makeTriggers(service: ServiceProcess): Promise<Shown["triggers"]>
   const nightly = await create("cron", { schedule: "30 2 * * 1-5", inputs: { region: "eu-central" } });
   const paid = await create("record_transition", transition);
   await call(service, "POST", `/triggers/${nightly}/fire`, {});
-  await call(service, "PATCH", `/triggers/${await create("cron", { schedule: "0 5 * * *" })}`, { enabled: false });
+  await call(service, "PATCH", `/triggers/${await create("cron", { schedule: "0 5 * * *" })}`, {
+    ...{ enabled: false, reason: "the warehouse counts its stock" },
+  });
   return { nightly, paid };
 }

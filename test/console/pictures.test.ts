@@ -225,6 +225,8 @@ const VIEWS: Readonly<Record<string, View>> = {
   },
   trigger: { path: ofTrigger("nightly"), ready: "table tbody a" },
   "trigger: change": { path: ofTrigger("nightly"), ready: MODAL, open: press("Change …") },
+  "trigger: disable": { path: ofTrigger("nightly"), ready: MODAL, open: press("Disable …") },
+  "trigger: backfill": { path: ofTrigger("nightly"), ready: MODAL, open: press("Backfill …") },
   "trigger: delete": { path: ofTrigger("nightly"), ready: MODAL, open: press("Delete …") },
   "trigger: fire": { path: ofTrigger("paid"), ready: MODAL, open: press("Fire now …") },
   bulk: { path: "/console/bulk", ready: ".jobs li" },

@@ -118,9 +118,13 @@ describeWithBrowser("the pages of triggers", { tags: "long" }, () => {
   it("disables, changes and deletes a trigger; a deletion asks first", async () => {
     const { id } = await create("nightly", "0 1 * * *");
     const { page, faults } = await openPage(service.url, `/console/triggers/${id}`);
-    await page.getByRole("button", { name: "Disable" }).click();
+    await page.getByText("At 01:00 every day, UTC.").waitFor();
+    await page.getByRole("button", { name: "Disable …" }).click();
+    await page.getByLabel("Reason (optional)").fill("the stock is counted");
+    await page.getByRole("dialog").getByRole("button", { name: "Disable" }).click();
     await page.getByRole("button", { name: "Enable" }).waitFor();
     await page.getByText("It is disabled").waitFor();
+    await page.getByText("by api: the stock is counted").waitFor();
     await page.getByRole("button", { name: "Change …" }).click();
     await page.getByLabel(/^Schedule/).fill("0 5 * * *");
     await page.getByRole("button", { name: "Save" }).click();
@@ -130,6 +134,25 @@ describeWithBrowser("the pages of triggers", { tags: "long" }, () => {
     await page.getByRole("heading", { name: "Triggers" }).waitFor();
     const { items } = await call<Listed>(service, "GET", "/triggers");
     expect(items.map((one) => one.id)).not.toContain(id);
+    expect(faults).toEqual([]);
+  });
+
+  it("looks at the ticks of a past range, and fires them once", async () => {
+    const { id } = await create("nightly", "0 1 * * *");
+    const { page, faults } = await openPage(service.url, `/console/triggers/${id}`);
+    await page.getByRole("button", { name: "Backfill …" }).click();
+    await page.getByLabel("From").fill("2026-01-05T00:00");
+    await page.getByLabel(/^To/).fill("2026-01-06T23:59");
+    await page.getByRole("button", { name: "Look" }).click();
+    await page.getByText("To be fired: 2. Fired before: 0.").waitFor();
+    await page.getByRole("button", { name: "Fire 2 ticks" }).click();
+    await page.getByText("Fired: 2. Fired before: 0.").waitFor();
+    await page.getByRole("button", { name: "Look" }).click();
+    await page.getByText("To be fired: 0. Fired before: 2.").waitFor();
+    await page.getByRole("button", { name: "Close" }).click();
+    await page.getByText("backfilled").first().waitFor();
+    const { items } = await call<Listed>(service, "GET", `/triggers/${id}/fires`);
+    expect(items).toHaveLength(2);
     expect(faults).toEqual([]);
   });
 

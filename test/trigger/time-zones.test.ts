@@ -1,11 +1,12 @@
-// Schedules in time zones, against an oracle of our own: it goes through the minutes around each change of a zone's clocks, by the local times that Intl
-// gives them, and knows neither offsets nor croner.
+// Schedules in time zones, against the oracle of minutes.ts, around each change of a zone's clocks. What the calendar makes of the fields is in
+// schedule.test.ts.
 // @module-tag both
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Schedule, ScheduleError, type When } from "../../src/trigger/schedule.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { long } from "../harness/long.js";
 import { randomOf } from "../machines/scheduler.js";
+import { localOf, type Matches, minutesIn, ticksIn } from "./minutes.js";
 
 const [MINUTE, HOUR, DAY] = [60_000, 3_600_000, 86_400_000];
 const FROM = Date.UTC(2026, 0, 1);
@@ -97,22 +98,6 @@ describe("a schedule in a time zone", () => {
   });
 });
 
-/** A minute of a zone's clocks. */
-interface Minute {
-  readonly time: number;
-  /** The local time, as the UTC time with the same digits. */
-  readonly local: number;
-}
-
-const formats = new Map<string, Intl.DateTimeFormat>();
-
-function localOf(zone: string, time: number): number {
-  const format =
-    formats.get(zone) ?? new Intl.DateTimeFormat("sv-SE", { timeZone: zone, dateStyle: "short", timeStyle: "medium" });
-  formats.set(zone, format);
-  return Date.parse(`${format.format(time).replace(" ", "T")}Z`);
-}
-
 /** The hours in which the clocks of a zone change, of five years. */
 function changesOf(zone: string): readonly number[] {
   const changes: number[] = [];
@@ -122,25 +107,6 @@ function changesOf(zone: string): readonly number[] {
     for (let hour = day; hour < day + DAY; hour += HOUR) if (shift(hour) !== shift(hour + HOUR)) changes.push(hour);
   }
   return changes;
-}
-
-type Matches = (local: number) => boolean;
-
-/** By the rules of docs/api.md, from minute to minute. */
-function ticksIn(minutes: readonly Minute[], matches: Matches, isOfEveryHour: boolean): readonly number[] {
-  const seen = new Set<number>();
-  const ticks: number[] = [];
-  let before: Minute | undefined;
-  for (const minute of minutes) {
-    const isFirst = !seen.has(minute.local);
-    seen.add(minute.local);
-    let leftOut = false;
-    if (!isOfEveryHour && before)
-      for (let local = before.local + MINUTE; local < minute.local; local += MINUTE) leftOut ||= matches(local);
-    if (leftOut || (matches(minute.local) && (isOfEveryHour || isFirst))) ticks.push(minute.time);
-    before = minute;
-  }
-  return ticks;
 }
 
 /** Minute, hours and weekdays; what the calendar makes of its fields is tested without zones. */
@@ -178,10 +144,7 @@ describe("the zones of the database", () => {
         if (seen.has(key)) continue;
         seen.add(key);
         changes++;
-        const minutes = Array.from({ length: (2 * WINDOW) / MINUTE }, (_, nth) => {
-          const time = change - WINDOW + nth * MINUTE;
-          return { time, local: localOf(zone, time) };
-        });
+        const minutes = minutesIn(zone, change - WINDOW, change + WINDOW);
         for (const [text, matches] of SCHEDULES) {
           const schedule = Schedule.of({ schedule: text, time_zone: zone });
           const [, hour] = text.split(" ");

@@ -65,8 +65,9 @@ export const REQUESTS: ByOperation = {
     workflows: ["order.*"],
     expires_at: "2027-11-24T00:00:00Z",
   },
-  "PATCH /api/v1/triggers/{id}": { enabled: false },
+  "PATCH /api/v1/triggers/{id}": { enabled: false, reason: "the warehouse counts its stock" },
   "POST /api/v1/triggers/{id}/fire": {},
+  "POST /api/v1/triggers/{id}/backfill": { from: "2026-11-16T00:00:00Z", to: "2026-11-17T23:59:59Z" },
   "POST /api/v1/workflows": { ...WORKFLOW, published: true },
   "POST /api/v1/workflows/validate": WORKFLOW,
   "POST /api/v1/workflows/{wf_id}/versions/{version}/publish": {},
@@ -152,6 +153,10 @@ export const ANSWERS: ByOperation = {
   [`POST ${OF_RUN}/user_task/{task_id}/submit 202`]: { task_id: TASK_ID, submitted_at: ENDED_AT, matched: true },
   "POST /api/v1/events 202": { event_id: SIGNAL_ID },
   "POST /api/v1/triggers/{id}/fire 202": { fire_id: FIRE_ID, run_id: RUN_ID },
+  "POST /api/v1/triggers/{id}/backfill 202": {
+    ...{ ticks: 2, fired: 1 },
+    items: [{ fire_id: FIRE_ID, scheduled_at: "2026-11-17T02:30:00.000Z" }],
+  },
   "GET /api/v1/triggers/{id}/next 200": { items: [NEXT_TICK] },
   "POST /api/v1/workflows/validate 200": {
     ...{ valid: true, errors: [] },

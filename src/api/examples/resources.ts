@@ -71,6 +71,7 @@ const ofDefinitions = {
   SagaTrigger: {
     ...{ id: TRIGGER_ID, ...TRIGGER, enabled: true },
     ...{ created_at: DAY_BEFORE, next_fire_at: NEXT_TICK, last_fired_at: "2026-11-24T02:30:00.018Z" },
+    in_words: "At 02:30 on Monday to Friday, UTC",
   },
   TriggerFireRow: {
     ...{ id: FIRE_ID, trigger_id: TRIGGER_ID, workflow_id: "order", resulting_run_id: RUN_ID },

@@ -66,6 +66,13 @@ export const DEFINITION_RESOURCES = {
     created_by: opt(Text),
     next_fire_at: opt(Time),
     last_fired_at: opt(Time),
+    paused: opt(
+      Type.Object(
+        { since: Time, by: opt(Text), reason: opt(Text) },
+        { description: "Who disabled it, when and why. Absent: it is enabled, or was created disabled." },
+      ),
+    ),
+    in_words: opt(Type.String({ description: "When a cron trigger fires, in English." })),
   }),
   TriggerFireRow: Type.Object({
     id: Uuid,
@@ -75,6 +82,9 @@ export const DEFINITION_RESOURCES = {
     fired_at: Time,
     resulting_run_id: opt(Uuid),
     error: opt(Type.String({ description: "Why the fire started no run: a skip, a missed tick, a failure." })),
+    backfilled: opt(
+      Type.Boolean({ description: "Present and true: the tick was fired later, with others of a range." }),
+    ),
   }),
   Performance: Type.Object({
     workflow_id: Text,

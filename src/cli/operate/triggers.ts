@@ -15,6 +15,8 @@ interface Trigger {
   readonly enabled: boolean;
   readonly next_fire_at?: string;
   readonly last_fired_at?: string;
+  readonly paused?: { readonly since: string; readonly by?: string; readonly reason?: string };
+  readonly in_words?: string;
 }
 
 const pathOf = (id: string, rest = "") => `/triggers/${encodeURIComponent(id)}${rest}`;
@@ -25,6 +27,7 @@ const COLUMNS: readonly Column[] = [
   { title: "WHEN", least: 8 },
   { title: "STATE" },
   { title: "NEXT" },
+  { title: "WHY", least: 8 },
 ];
 
 export async function list(context: Context): Promise<ExitCode | undefined> {
@@ -42,6 +45,7 @@ export async function list(context: Context): Promise<ExitCode | undefined> {
       { text: whenOf(trigger) },
       { text: trigger.enabled ? "enabled" : "disabled" },
       { text: trigger.next_fire_at ?? "" },
+      { text: safe(trigger.paused?.reason ?? "") },
     ]);
     terminal.print(table(COLUMNS, rows, terminal.width).join("\n"));
     if (page.total > page.items.length) terminal.note(`${page.items.length} of ${page.total}: --limit shows more`);
@@ -95,6 +99,8 @@ export async function get(context: Context): Promise<ExitCode | undefined> {
     return EXIT.succeeded;
   }
   terminal.print(`${trigger.trigger_type} ${trigger.id}  ${trigger.enabled ? "enabled" : "disabled"}`);
+  if (trigger.in_words !== undefined) terminal.print(`  when    ${safe(trigger.in_words)}`);
+  if (trigger.paused) terminal.print(`  paused  ${safe(pauseOf(trigger.paused))}`);
   terminal.print(`  starts  ${trigger.workflow_id}${trigger.version === undefined ? "" : ` ${trigger.version}`}`);
   terminal.print(`  config  ${inline(trigger.config)}`);
   if (trigger.trigger_type === "cron" && trigger.enabled) {
@@ -105,6 +111,9 @@ export async function get(context: Context): Promise<ExitCode | undefined> {
   }
   return EXIT.succeeded;
 }
+
+const pauseOf = ({ since, by, reason }: NonNullable<Trigger["paused"]>) =>
+  [`since ${since}`, ...(by === undefined ? [] : [`by ${by}`])].join(" ") + (reason === undefined ? "" : `: ${reason}`);
 
 export async function fire(context: Context): Promise<ExitCode | undefined> {
   const { terminal } = context;
@@ -122,12 +131,40 @@ export async function fire(context: Context): Promise<ExitCode | undefined> {
   return EXIT.succeeded;
 }
 
+interface Backfilled {
+  readonly ticks: number;
+  readonly fired: number;
+  readonly items: readonly { readonly fire_id: string; readonly scheduled_at: string }[];
+}
+
+/** Ends well also if nothing was left to fire. */
+export async function backfill(context: Context): Promise<ExitCode | undefined> {
+  const { terminal } = context;
+  const from = context.text("from");
+  if (from === undefined) throw context.wrong("--from is needed: the first moment of the range");
+  const isDry = context.flag("dryRun");
+  const to = context.text("to");
+  const body = { from, ...(to !== undefined && { to }), ...(isDry && { dry_run: true }) };
+  const service = await context.service();
+  const done = await service.post<Backfilled>(pathOf(context.argument(0), "/backfill"), body);
+  if (context.json) terminal.printJson(done);
+  else {
+    for (const { scheduled_at: tick } of done.items) terminal.print(tick);
+    const before = done.ticks - done.fired;
+    terminal.note(
+      `saga: ${isDry ? "would fire" : "fires"} ${done.fired} of ${done.ticks} ticks; ${before} were fired before`,
+    );
+  }
+  return EXIT.succeeded;
+}
+
 interface Fire {
   readonly id: string;
   readonly scheduled_at?: string;
   readonly fired_at: string;
   readonly resulting_run_id?: string;
   readonly error?: string;
+  readonly backfilled?: boolean;
 }
 
 export async function fires(context: Context): Promise<ExitCode | undefined> {
@@ -138,9 +175,10 @@ export async function fires(context: Context): Promise<ExitCode | undefined> {
   if (context.json) terminal.printJson(page);
   else if (page.items.length === 0) terminal.note("saga: it has not fired yet");
   else {
-    const columns = [{ title: "FIRED" }, { title: "RUN" }, { title: "ERROR", least: 10 }];
+    const columns = [{ title: "FIRED" }, { title: "TICK" }, { title: "RUN" }, { title: "ERROR", least: 10 }];
     const rows = page.items.map((each) => [
       { text: each.fired_at },
+      { text: `${each.scheduled_at ?? ""}${each.backfilled ? " (backfilled)" : ""}` },
       { text: each.resulting_run_id ?? "" },
       { text: safe(each.error ?? "") },
     ]);
@@ -153,7 +191,9 @@ const changed =
   (enabled: boolean) =>
   async (context: Context): Promise<ExitCode | undefined> => {
     const service = await context.service();
-    const trigger = await service.patch<Trigger>(pathOf(context.argument(0)), { enabled });
+    const reason = enabled ? undefined : context.text("reason");
+    const body = { enabled, ...(reason !== undefined && { reason }) };
+    const trigger = await service.patch<Trigger>(pathOf(context.argument(0)), body);
     if (context.json) context.terminal.printJson(trigger);
     else context.terminal.print(`trigger ${trigger.id} is ${trigger.enabled ? "enabled" : "disabled"}`);
     return EXIT.succeeded;

@@ -61,6 +61,7 @@ export const NEEDS = {
   changeTrigger: "author",
   deleteTrigger: "author",
   fireTrigger: "operator",
+  backfillTrigger: "operator",
   listTriggerFires: "viewer",
   listTriggerTicks: "viewer",
   createWorkflow: "author",

@@ -9,10 +9,12 @@ import { Dialog } from "../parts/dialog.js";
 import { JsonField } from "../parts/json-field.js";
 import { parseObject } from "../parts/json-text.js";
 import { Refused } from "../parts/notes.js";
+import { Backfill } from "./backfill.js";
 import { Buttons, ChangeTrigger } from "./form.js";
+import { Disable } from "./pause.js";
 import { useWorkflowName } from "./workflow-link.js";
 
-type Open = "change" | "delete" | "fire";
+type Open = "backfill" | "change" | "delete" | "disable" | "fire";
 
 export function Acts({ trigger }: { trigger: Trigger }) {
   const [open, setOpen] = useState<Open>();
@@ -25,10 +27,14 @@ export function Acts({ trigger }: { trigger: Trigger }) {
       <div className="row">
         {may("fireTrigger") && isCron && <FireNow trigger={trigger} />}
         {may("fireTrigger") && !isCron && <Opens what="fire" name="Fire now …" onOpen={setOpen} />}
-        {mayChange && <Toggle trigger={trigger} />}
+        {may("backfillTrigger") && isCron && <Opens what="backfill" name="Backfill …" onOpen={setOpen} />}
+        {mayChange && trigger.enabled && <Opens what="disable" name="Disable …" onOpen={setOpen} />}
+        {mayChange && !trigger.enabled && <Enable trigger={trigger} />}
         {mayChange && <Opens what="change" name="Change …" onOpen={setOpen} />}
         {may("deleteTrigger") && <Opens what="delete" name="Delete …" onOpen={setOpen} />}
       </div>
+      {open === "backfill" && <Backfill trigger={trigger} onClose={close} />}
+      {open === "disable" && <Disable trigger={trigger} onClose={close} />}
       {open === "change" && <ChangeTrigger trigger={trigger} onClose={close} />}
       {open === "delete" && <Delete trigger={trigger} onClose={close} />}
       {open === "fire" && <FireWithPayload trigger={trigger} onClose={close} />}
@@ -42,16 +48,16 @@ const Opens = ({ what, name, onOpen }: { what: Open; name: string; onOpen: (what
   </button>
 );
 
-function Toggle({ trigger: { id, enabled } }: { trigger: Trigger }) {
-  const toggle = useAct((enabled: boolean) => send<Trigger>("PATCH", `/triggers/${part(id)}`, { body: { enabled } }), {
+function Enable({ trigger: { id } }: { trigger: Trigger }) {
+  const enable = useAct((enabled: boolean) => send<Trigger>("PATCH", `/triggers/${part(id)}`, { body: { enabled } }), {
     changes: ["triggers"],
   });
   return (
     <>
-      <button type="button" disabled={toggle.isPending} onClick={() => toggle.mutate(!enabled)}>
-        {enabled ? "Disable" : "Enable"}
+      <button type="button" disabled={enable.isPending} onClick={() => enable.mutate(true)}>
+        Enable
       </button>
-      {toggle.error && <Refused error={toggle.error} />}
+      {enable.error && <Refused error={enable.error} />}
     </>
   );
 }

@@ -130,11 +130,12 @@ export const Enabled = ({ is }: { is: boolean }) => (
 );
 
 function Row({ trigger, seesTenants }: { trigger: Trigger; seesTenants: boolean }) {
-  const { id, workflow_id, version, enabled, next_fire_at, last_fired_at } = trigger;
+  const { id, workflow_id, version, enabled, next_fire_at, last_fired_at, in_words, paused } = trigger;
   return (
     <tr>
       <td>
         <Link href={`/triggers/${id}`}>{occasion(trigger)}</Link>
+        {in_words !== undefined && <div className="quiet">{in_words}</div>}
       </td>
       <td>
         <WorkflowLink id={workflow_id} /> {version !== undefined && `version ${version}`}
@@ -146,6 +147,7 @@ function Row({ trigger, seesTenants }: { trigger: Trigger; seesTenants: boolean 
       )}
       <td>
         <Enabled is={enabled} />
+        {paused?.reason !== undefined && <div className="quiet">{paused.reason}</div>}
       </td>
       <td>
         <When at={next_fire_at} />

@@ -10,6 +10,7 @@ import { Json, When } from "../parts/values.js";
 import { Acts } from "./acts.js";
 import { occasion } from "./config.js";
 import { Enabled } from "./index.js";
+import { Paused } from "./pause.js";
 import { WorkflowLink } from "./workflow-link.js";
 import "./triggers.css";
 import { Scroll } from "../parts/scroll.js";
@@ -42,6 +43,8 @@ function Shown({ trigger }: { trigger: Trigger }) {
         {trigger.version === undefined ? "the latest published version" : `version ${trigger.version}`}.{" "}
         <Link href={`/runs?trigger_id=${trigger.id}`}>Its runs</Link>
       </p>
+      {trigger.in_words !== undefined && <p>{trigger.in_words}.</p>}
+      <Paused trigger={trigger} />
       <Acts trigger={trigger} />
       <div className="trigger-page">
         <div>
@@ -116,7 +119,7 @@ function FireTable({ fires }: { fires: readonly Fire[] }) {
           {fires.map((fire) => (
             <tr key={fire.id}>
               <td>
-                <When at={fire.scheduled_at} />
+                <When at={fire.scheduled_at} /> {fire.backfilled && <span className="quiet">backfilled</span>}
               </td>
               <td>
                 <When at={fire.fired_at} />

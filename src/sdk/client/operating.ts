@@ -22,13 +22,19 @@ export const triggersOf = (call: Call, list: List) => ({
   get: (id: string, options?: CallOptions): Promise<SagaTrigger> => call("getTrigger", { path: { id } }, options),
   list: (query: QueryOf<"listTriggers"> = {}, options?: CallOptions): Pages<SagaTrigger> =>
     list("listTriggers", { query }, options),
-  /** `enabled`, `config` or both; a config replaces the whole one. */
+  /** `enabled`, `config` or both; a config replaces the whole one. With `enabled: false` a `reason` says why. */
   change: (id: string, body: Sent<"changeTrigger">, options?: CallOptions): Promise<SagaTrigger> =>
     call("changeTrigger", { path: { id }, body }, options),
   delete: (id: string, options?: CallOptions): Promise<undefined> => call("deleteTrigger", { path: { id } }, options),
   /** Fires now, enabled or not. */
   fire: (id: string, body: Sent<"fireTrigger"> = {}, options?: CallOptions): Promise<Answered<"fireTrigger">> =>
     call("fireTrigger", { path: { id }, body }, options),
+  /**
+   * Fires the ticks of a past range that have started no run, each once, enabled or not: sent again it fires what is left. `from` and `to` are times of
+   * RFC 3339, both included. With `dry_run` nothing is fired. Throws Invalid if the range has too many ticks.
+   */
+  backfill: (id: string, body: Sent<"backfillTrigger">, options?: CallOptions): Promise<Answered<"backfillTrigger">> =>
+    call("backfillTrigger", { path: { id }, body }, options),
   fires: (id: string, options?: CallOptions): Pages<TriggerFireRow> =>
     list("listTriggerFires", { path: { id } }, options),
 });

@@ -16,8 +16,8 @@ export function listFires(database: Sql, reach: Reach, triggerId: string, page: 
   const ofTrigger = isWithin && sql`(select true from triggers where triggers.id = ${triggerId} and ${isWithin})`;
   const where = and(eq(triggerFires.triggerId, triggerId), ofTrigger);
   const { id, triggerId: trigger_id, workflowId: workflow_id, scheduledAt: scheduled_at } = triggerFires;
-  const { firedAt: fired_at, resultingRunId: resulting_run_id, error } = triggerFires;
-  const shown = { id, trigger_id, workflow_id, scheduled_at, fired_at, resulting_run_id, error };
+  const { firedAt: fired_at, resultingRunId: resulting_run_id, error, backfilled } = triggerFires;
+  const shown = { id, trigger_id, workflow_id, scheduled_at, fired_at, resulting_run_id, error, backfilled };
   return readPage(
     database,
     {
@@ -30,7 +30,7 @@ export function listFires(database: Sql, reach: Reach, triggerId: string, page: 
       ],
       rows: (range) => inRange(query(database).select(shown).from(triggerFires).$dynamic(), where, range),
       matching: { from: triggerFires, where },
-      item: (fire) => present(fire),
+      item: ({ backfilled, ...fire }) => present({ ...fire, backfilled: backfilled || undefined }),
       position: (fire) => [fire.fired_at.toISOString(), fire.id],
     },
     page,
@@ -53,6 +53,8 @@ export interface OwedFire {
   readonly id: string;
   readonly triggerId: string;
   readonly inputs: JsonObject;
+  /** Its run is not started while another one of the trigger goes on. */
+  readonly inTurn?: boolean;
 }
 
 /** The time that a node has to start the run before another one does. */
@@ -89,12 +91,66 @@ export async function decideFires(
   return added.flatMap(({ id, inputs }) => (inputs ? [{ id, triggerId: trigger.id, inputs }] : []));
 }
 
-/** Leases fires that still owe their run, whoever decided them. */
+/** Leases fires that still owe their run, whoever decided them. Of those that a trigger owes in turn, the one of the earliest tick. */
 export async function leaseFires(database: Sql, limit: number): Promise<readonly OwedFire[]> {
   return database<OwedFire[]>`
     update trigger_fires set due_at = now() + make_interval(secs => ${LEASE_SECONDS})
-    where id in (select id from trigger_fires where due_at <= now() order by due_at limit ${limit} for update skip locked)
-    returning id, trigger_id as "triggerId", inputs`;
+    where id in (
+      select id from trigger_fires where due_at <= now() and (not in_turn or id in (
+        select distinct on (trigger_id) id from trigger_fires where due_at is not null and in_turn order by trigger_id, scheduled_at, id
+      ))
+      order by due_at limit ${limit} for update skip locked
+    )
+    returning id, trigger_id as "triggerId", inputs, in_turn as "inTurn"`;
+}
+
+/** How often a fire looks whether its turn has come. */
+const TURN_SECONDS = 2;
+
+/** The fire stays owed, because a run of its trigger goes on. */
+export async function awaitTurn(database: Sql, id: string): Promise<void> {
+  await database`
+    update trigger_fires set due_at = now() + make_interval(secs => ${TURN_SECONDS}) where id = ${id} and due_at is not null`;
+}
+
+/** A tick of a past range, to be fired. `id`: that of the fire of the tick when it was due. */
+export interface PastTick {
+  readonly id: string;
+  readonly scheduledAt: Date;
+  readonly inputs: JsonObject;
+}
+
+/** Of these fires the ids of those that have started a run, or owe one. */
+export async function firedAmong(database: Sql, ids: readonly string[]): Promise<ReadonlySet<string>> {
+  const rows = await database<{ id: string }[]>`
+    select id from trigger_fires where id = any(${`{${ids.join(",")}}`}::text::uuid[])
+      and (resulting_run_id is not null or due_at is not null)`;
+  return new Set(rows.map(({ id }) => id));
+}
+
+/**
+ * Decides fires of past ticks, all or none; resolves with the ids of those that are new, which owe a run from now on. A tick that was skipped or missed, or
+ * whose fire failed, has a row that started no run: it is fired under that row.
+ */
+export async function backfillFires(
+  database: Sql,
+  trigger: Pick<TriggerRow, "id" | "workflowId">,
+  ticks: readonly PastTick[],
+  { firedAt, inTurn }: { readonly firedAt: Date; readonly inTurn: boolean },
+): Promise<ReadonlySet<string>> {
+  const rows = ticks.map(({ id, scheduledAt, inputs }) => ({
+    ...{ id, scheduled_at: scheduledAt, inputs: JSON.stringify(inputs) },
+  }));
+  const added = await database<{ id: string }[]>`
+    insert into trigger_fires (id, trigger_id, workflow_id, scheduled_at, fired_at, inputs, due_at, backfilled, in_turn)
+    select tick.id, ${trigger.id}, ${trigger.workflowId}, tick.scheduled_at, ${firedAt}, tick.inputs::json, now(), true, ${inTurn}
+    from json_to_recordset(${JSON.stringify(rows)}::text::json) as tick (id uuid, scheduled_at timestamptz, inputs text)
+    order by tick.scheduled_at
+    on conflict (id) do update set workflow_id = excluded.workflow_id, fired_at = excluded.fired_at, inputs = excluded.inputs,
+      due_at = excluded.due_at, error = null, backfilled = true, in_turn = excluded.in_turn
+    where trigger_fires.resulting_run_id is null and trigger_fires.due_at is null
+    returning id`;
+  return new Set(added.map(({ id }) => id));
 }
 
 /** Nothing is owed for the fire any more. An ended fire keeps how it ended. */
@@ -131,6 +187,15 @@ export async function decidedFire(database: Sql, id: string): Promise<DecidedFir
 
 /** Runs that are looked at for an unfinished one: with `skip` there is one at most, beside those that were fired by hand. */
 const RECENT_RUNS = 20;
+
+/** An unfinished run of the trigger, other than this one. */
+export async function unfinishedRun(database: Sql, triggerId: string, but: RunId): Promise<string | undefined> {
+  const [row] = await database<{ id: string }[]>`
+    select id from (
+      select id, terminal_at from runs where trigger_id = ${triggerId} order by started_at desc, id desc limit ${RECENT_RUNS}
+    ) recent where terminal_at is null and id <> ${but} limit 1`;
+  return row?.id;
+}
 
 /**
  * The unfinished run of an earlier fire, or the fire's id if the run is only owed. The trigger's own fires are not read: there is one for every tick

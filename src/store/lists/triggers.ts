@@ -1,7 +1,7 @@
 // Triggers: what starts runs besides clients. Their fires are in trigger-fires.ts. Nothing here knows a schedule.
 import { and, eq, isNull, sql } from "drizzle-orm";
 import type { Sql } from "postgres";
-import type { JsonObject, TriggerType } from "../../../machines/index.js";
+import { type JsonObject, scheduleInWords, type TriggerType } from "../../../machines/index.js";
 import { type ShardId, shardOf } from "../../ids.js";
 import { query } from "../engine/query.js";
 import { triggers } from "../schema.js";
@@ -22,6 +22,10 @@ export interface TriggerRow {
   readonly nextFireAt: Date | null;
   readonly lastFiredAt: Date | null;
   readonly requestHash: string | null;
+  /** When it was disabled, by whom, and why. Null of an enabled trigger, and of one that was created disabled. */
+  readonly pausedAt: Date | null;
+  readonly pausedBy: string | null;
+  readonly pausedReason: string | null;
 }
 
 const columns = {
@@ -37,6 +41,9 @@ const columns = {
   nextFireAt: triggers.nextFireAt,
   lastFiredAt: triggers.lastFiredAt,
   requestHash: triggers.requestHash,
+  pausedAt: triggers.pausedAt,
+  pausedBy: triggers.pausedBy,
+  pausedReason: triggers.pausedReason,
 };
 
 /** The trigger as clients see it. */
@@ -46,7 +53,14 @@ export function triggerItem(row: TriggerRow): JsonObject {
     ...{ id, trigger_type: triggerType, workflow_id: workflowId, version, config, enabled, tenant_id: tenantId },
     ...{ created_at: createdAt, created_by: createdBy },
     ...{ next_fire_at: row.nextFireAt, last_fired_at: row.lastFiredAt },
+    paused: pauseOf(row),
+    in_words: triggerType === "cron" ? scheduleInWords(config) : undefined,
   });
+}
+
+function pauseOf({ enabled, pausedAt, pausedBy, pausedReason }: TriggerRow): JsonObject | undefined {
+  if (enabled || !pausedAt) return undefined;
+  return present({ since: pausedAt, by: pausedBy, reason: pausedReason });
 }
 
 export interface NewTrigger {
@@ -83,16 +97,32 @@ export async function triggerById(database: Sql, id: string): Promise<TriggerRow
   return row;
 }
 
-type Changes = Partial<
+export type TriggerChanges = Partial<
   Pick<
     TriggerRow,
-    "config" | "enabled" | "nextFireAt" | "triggerType" | "workflowId" | "version" | "tenantId" | "requestHash"
+    | "config"
+    | "enabled"
+    | "nextFireAt"
+    | "triggerType"
+    | "workflowId"
+    | "version"
+    | "tenantId"
+    | "requestHash"
+    | "pausedAt"
+    | "pausedBy"
+    | "pausedReason"
   >
 >;
 
-/** Undefined: there is no such trigger. */
-export async function changeTrigger(database: Sql, id: string, changes: Changes): Promise<TriggerRow | undefined> {
-  const [row] = await query(database).update(triggers).set(changes).where(eq(triggers.id, id)).returning(columns);
+/** Undefined: there is no such trigger, or none that is `enabled` as it was when the changes were decided. */
+export async function changeTrigger(
+  database: Sql,
+  id: string,
+  changes: TriggerChanges,
+  was?: Pick<TriggerRow, "enabled">,
+): Promise<TriggerRow | undefined> {
+  const where = and(eq(triggers.id, id), was && eq(triggers.enabled, was.enabled));
+  const [row] = await query(database).update(triggers).set(changes).where(where).returning(columns);
   return row;
 }
 

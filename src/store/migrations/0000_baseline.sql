@@ -383,7 +383,9 @@ CREATE TABLE "trigger_fires" (
 	"error" text,
 	"inputs" json,
 	"due_at" timestamp (3) with time zone,
-	"request_hash" text
+	"request_hash" text,
+	"backfilled" boolean DEFAULT false NOT NULL,
+	"in_turn" boolean DEFAULT false NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE "triggers" (
@@ -400,7 +402,10 @@ CREATE TABLE "triggers" (
 	"next_fire_at" timestamp (3) with time zone,
 	"last_fired_at" timestamp (3) with time zone,
 	"request_hash" text,
-	"failing" boolean DEFAULT false NOT NULL
+	"failing" boolean DEFAULT false NOT NULL,
+	"paused_at" timestamp (3) with time zone,
+	"paused_by" text,
+	"paused_reason" text
 );
 --> statement-breakpoint
 CREATE TABLE "undo" (

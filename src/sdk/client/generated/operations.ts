@@ -160,6 +160,8 @@ export interface Operations extends RunOperations {
       readonly enabled?: boolean | undefined;
       /** Replaces the whole config. */
       readonly config?: object | undefined;
+      /** Why it is disabled: with `enabled: false` only. */
+      readonly reason?: string | undefined;
     };
     answer: SagaTrigger;
   };
@@ -179,6 +181,28 @@ export interface Operations extends RunOperations {
       readonly fire_id: string;
       /** Absent: the fire ended with an error, or its run is still owed. */
       readonly run_id?: string | undefined;
+    };
+  };
+  /** Fire the ticks of a past range that have started no run, enabled or not */
+  backfillTrigger: {
+    path: { id: string };
+    body: {
+      /** RFC 3339. The first moment of the range. */
+      readonly from: string;
+      /** RFC 3339. The last one, which is not in the future. Absent: now. */
+      readonly to?: string | undefined;
+      /** Lists what would be fired, and fires nothing. */
+      readonly dry_run?: boolean | undefined;
+    };
+    answer: {
+      /** Of the range, whether they were fired before or not. */
+      readonly ticks: number;
+      /** Those that had started no run, and are fired now. */
+      readonly fired: number;
+      /** Present and true: none was fired. */
+      readonly dry_run?: boolean | undefined;
+      /** What is fired now, in the order of the ticks. */
+      readonly items: readonly { readonly fire_id: string; readonly scheduled_at: string }[];
     };
   };
   /** List a trigger's fires, skips and errors */

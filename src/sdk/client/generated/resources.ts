@@ -429,6 +429,10 @@ export interface SagaTrigger {
   readonly created_by?: string | undefined;
   readonly next_fire_at?: string | undefined;
   readonly last_fired_at?: string | undefined;
+  /** Who disabled it, when and why. Absent: it is enabled, or was created disabled. */
+  readonly paused?: { readonly since: string; readonly by?: string | undefined; readonly reason?: string | undefined } | undefined;
+  /** When a cron trigger fires, in English. */
+  readonly in_words?: string | undefined;
 }
 
 export interface TriggerFireRow {
@@ -440,6 +444,8 @@ export interface TriggerFireRow {
   readonly resulting_run_id?: string | undefined;
   /** Why the fire started no run: a skip, a missed tick, a failure. */
   readonly error?: string | undefined;
+  /** Present and true: the tick was fired later, with others of a range. */
+  readonly backfilled?: boolean | undefined;
 }
 
 export interface Performance {

@@ -51,6 +51,7 @@ export const ROUTES = {
   changeTrigger: "PATCH /api/v1/triggers/{id} again",
   deleteTrigger: "DELETE /api/v1/triggers/{id} again",
   fireTrigger: "POST /api/v1/triggers/{id}/fire key",
+  backfillTrigger: "POST /api/v1/triggers/{id}/backfill again",
   listTriggerFires: "GET /api/v1/triggers/{id}/fires again",
   listTriggerTicks: "GET /api/v1/triggers/{id}/next again",
   createWorkflow: "POST /api/v1/workflows again",
