@@ -49,7 +49,8 @@ export const isFolder = (name: string): boolean => FOLDER.test(name);
 export const isDataFile = (name: string): boolean => FILE.test(name);
 /** `….ndjson` has its manifest in `….json`. */
 export const manifestName = (file: string): string => file.replace(/\.ndjson$/, ".json");
-export const isManifestFile = (name: string): boolean => FILE.test(name.replace(/\.json$/, ".ndjson"));
+export const isManifestFile = (name: string): boolean =>
+  name.endsWith(".json") && FILE.test(name.replace(/\.json$/, ".ndjson"));
 /** A file that is being written. */
 export const partName = (name: string): string => `.${name}.part`;
 export const isPart = (name: string): boolean => /^\..*\.part$/.test(name);
