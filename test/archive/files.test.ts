@@ -1,7 +1,17 @@
 // The files of an archive without a database: what is written is read back, whatever is in it; a change, a cut and a loss are found; and a disk that refuses
 // leaves no file that counts.
 import { execFileSync } from "node:child_process";
-import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -20,7 +30,11 @@ const AT = new Date("2026-11-30T20:02:41.123Z");
 /** Characters that end a line elsewhere, that JSON escapes, and that take several bytes. */
 const TEXT = 'a\u2028b\u2029c\u0085d\r\n\0"\\🍵';
 
-const line = (run: string, kind: ArchiveLine["kind"] = "run", data: ArchiveLine["data"] = { id: run }): ArchiveLine => ({
+const line = (
+  run: string,
+  kind: ArchiveLine["kind"] = "run",
+  data: ArchiveLine["data"] = { id: run },
+): ArchiveLine => ({
   ...{ kind, run, root: run, tenant_id: null, data },
 });
 
@@ -30,7 +44,9 @@ const write = (lines: readonly ArchiveLine[], at = AT, archive = new ArchiveFold
   });
 
 const paths = () =>
-  readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => /json|part/.test(name)).sort();
+  readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((name) => /json|part/.test(name))
+    .sort();
 
 async function faultsIn(): Promise<readonly string[]> {
   const { files, faults } = await listArchive(folder);
@@ -68,7 +84,8 @@ describe("the files of an archive", () => {
     const lines = runs.map((run, nth) => line(run, "run", { id: run, text: "é".repeat(nth * 997) }));
     await write(lines);
     const { files } = await listArchive(folder);
-    for (const nth of [0, 1, 65, 130, 199]) expect((await findRun(folder, files, runs[nth] ?? ""))?.run).toEqual(lines[nth]?.data);
+    for (const nth of [0, 1, 65, 130, 199])
+      expect((await findRun(folder, files, runs[nth] ?? ""))?.run).toEqual(lines[nth]?.data);
     expect(await faultsIn()).toEqual([]);
   });
 
@@ -92,7 +109,8 @@ describe("the files of an archive", () => {
 describe("verifying an archive", () => {
   let file: string;
   beforeEach(async () => {
-    for (let nth = 0; nth < 3; nth++) await write([line(uuidv7()), line(uuidv7())], new Date(AT.getTime() + nth * 86_400_000));
+    for (let nth = 0; nth < 3; nth++)
+      await write([line(uuidv7()), line(uuidv7())], new Date(AT.getTime() + nth * 86_400_000));
     file = join(folder, (await listArchive(folder)).files[1]?.path ?? "");
     expect(await faultsIn()).toEqual([]);
   });
@@ -166,7 +184,10 @@ describe("a disk that refuses", () => {
       }
       return handle;
     };
-    return { archive: refusing({ open, rename: count(DISK.rename), mkdir: count(DISK.mkdir) as never }), uses: () => uses };
+    return {
+      archive: refusing({ open, rename: count(DISK.rename), mkdir: count(DISK.mkdir) as never }),
+      uses: () => uses,
+    };
   }
 
   it("leaves no file that counts, at whatever moment it refuses, and says why", async () => {

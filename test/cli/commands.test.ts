@@ -207,7 +207,15 @@ describe("saga, in one process,", () => {
     const folder = join(home, "archive");
     const id = "01900000-0000-7000-8000-00000000000a";
     const at = "2026-11-30T00:00:00.000Z";
-    const shown = { id, workflow_id: "tea", version: 1, state: "succeeded", started_at: at, terminal_at: at, output: "🍵" };
+    const shown = {
+      id,
+      workflow_id: "tea",
+      version: 1,
+      state: "succeeded",
+      started_at: at,
+      terminal_at: at,
+      output: "🍵",
+    };
     const manifest = await new ArchiveFolder(folder).write({ holds: "runs", at: new Date(at) }, async (sink) => {
       const of = { run: id, root: id, tenant_id: null };
       await sink.add({ ...of, kind: "run", data: shown });
@@ -219,7 +227,7 @@ describe("saga, in one process,", () => {
     expect(await archive("list")).toEqual(ok(new RegExp(`^FILE .*\\n${path} `)));
     expect(JSON.parse((await archive("list", "-o", "json")).stdout)).toEqual({ items: [{ path, ...manifest }] });
     expect(await archive("list", "--tenant", id)).toMatchObject({ code: 0, stdout: "" });
-    expect(await archive("show", id, "--events")).toEqual(ok(/^tea 1 .*succeeded[^]*🍵[^]*archived[^]*saga\.started/));
+    expect(await archive("show", id, "--events")).toEqual(ok(/^tea 1 .*succeeded[\s\S]*🍵[\s\S]*archived[\s\S]*saga\.started/));
     const whole = JSON.parse((await archive("show", id.toUpperCase(), "--all", "-o", "json")).stdout);
     const lists = { events: [{ seq: 1 }], signals: [], undo: [], user_tasks: [] };
     expect(whole).toMatchObject({ ...shown, archived: true, archive_file: path, ...lists });

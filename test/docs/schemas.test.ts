@@ -74,7 +74,10 @@ describe("what the compiler takes, the schema takes:", () => {
     ["a templated object", step({ type: "log", message: "é 🎉", fields: "${vars}" })],
     ["an output that is discarded", step({ type: "transform", expression: "1", save_as: null })],
     ["null as a value", step({ type: "set_var", name: "x", value: null })],
-    ["retention by state", head({ retention: { days: 1, succeeded_days: 36_500, failed_days: null, cancelled_days: 7 } })],
+    [
+      "retention by state",
+      head({ retention: { days: 1, succeeded_days: 36_500, failed_days: null, cancelled_days: 7 } }),
+    ],
     ["$schema, and what the service sets", head({ $schema: "./x.json", created_at: "2026-01-01", published: true })],
   ])("%s", (_, document) => {
     expect(compileWorkflow(document).problems).toEqual([]);

@@ -6,7 +6,6 @@ import { once } from "node:events";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
 import { findRun, linesOf, listArchive, verifyFile } from "../../src/archive/reader.js";
 import { ArchiveFolder } from "../../src/archive/writer.js";
@@ -21,8 +20,8 @@ const KILLS = long(4, 12);
 /** Of four runs each: a round over them takes a second or more. */
 const FAMILIES = 60;
 const KEPT = 10;
-/** A process lives for a part of this after it has begun a file: the moments of the kills are spread over the file and the deletion. */
-const MOST_MS = 1_500;
+/** What has happened in its first slice when a process is killed, in turns. */
+const FACTS = ["a file is begun", "a file is written", "a manifest is written", "runs are being deleted"] as const;
 
 let database: TestDatabase;
 let folder: string;
@@ -49,7 +48,9 @@ const names = () => readdirSync(folder, { recursive: true, encoding: "utf8" });
 const insert = async (ended: number, count: number): Promise<readonly Made[]> => {
   const made: Made[] = [];
   for (let nth = 0; nth < count; nth++)
-    made.push(await insertFamily(database.sql, { workflow: "flow", state: "failed", ended, children: 3, text: "🍵 19.99" }));
+    made.push(
+      await insertFamily(database.sql, { workflow: "flow", state: "failed", ended, children: 3, text: "🍵 19.99" }),
+    );
   return made;
 };
 
@@ -68,11 +69,21 @@ it("a service that is killed while it archives loses no run, and deletes none th
     });
     children.push(child);
     child.stdout?.resume();
-    await until(() => names().some((name) => !before.has(name) && /part$|ndjson$/.test(name)), { what: "a new file", pause: 5 });
-    await delay((MOST_MS * nth) / KILLS);
+    const isNew = (name: string) => !before.has(name);
+    const count = (await sql`select from runs`).length;
+    const facts: Readonly<Record<(typeof FACTS)[number], () => boolean | Promise<boolean>>> = {
+      "a file is begun": () => names().some((name) => isNew(name) && name.endsWith(".part")),
+      "a file is written": () => names().some((name) => isNew(name) && name.endsWith(".ndjson")),
+      "a manifest is written": () => names().some((name) => isNew(name) && name.endsWith(".json")),
+      "runs are being deleted": async () => (await sql`select from runs`).length < count,
+    };
+    const what = FACTS[nth % FACTS.length] ?? FACTS[0];
+    await until(facts[what], { what, pause: 2, within: 120_000 });
     await kill(child);
     const over = async () =>
-      (await sql`select from pg_stat_activity where application_name = 'archiving-rounds' and datname = current_database()`).length === 0;
+      (
+        await sql`select from pg_stat_activity where application_name = 'archiving-rounds' and datname = current_database()`
+      ).length === 0;
     await until(over, { what: "the end of its sessions" });
   }
   // Whatever the last kill has left, another node ends.
@@ -82,7 +93,8 @@ it("a service that is killed while it archives loses no run, and deletes none th
   const after = await rowsByRun(sql);
   const runsOf = (families: readonly Made[]) => families.flatMap(({ runs }) => runs);
   for (const id of runsOf(kept)) expect([id, after.get(id)]).toEqual([id, rows.get(id)]);
-  for (const id of runsOf(past)) expect([id, after.get(id)?.replace(/^run_events \d+$/, "") || undefined]).toEqual([id, undefined]);
+  for (const id of runsOf(past))
+    expect([id, after.get(id)?.replace(/^run_events \d+$/, "") || undefined]).toEqual([id, undefined]);
   const { files, faults, unfinished } = await listArchive(folder);
   expect(faults).toEqual([]);
   for (const file of files) expect(await verifyFile(folder, file)).toEqual([]);
@@ -100,5 +112,7 @@ it("a service that is killed while it archives loses no run, and deletes none th
       expect([id, found?.events.length, found?.signals.length]).toEqual([id, count, 1]);
     }
   const twice = [...copies.values()].filter((all) => all.length > 1).length;
-  console.info(`archive: ${KILLS} kills, ${copies.size} runs in ${files.length} files, ${twice} of them twice, ${unfinished.length} files unfinished`);
+  console.info(
+    `archive: ${KILLS} kills, ${copies.size} runs in ${files.length} files, ${twice} of them twice, ${unfinished.length} files unfinished`,
+  );
 }, 600_000);

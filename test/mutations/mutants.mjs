@@ -2386,8 +2386,8 @@ export const MUTANTS = [
   {
     name: "archive: a changed byte is not noticed",
     file: "src/archive/reader.ts",
-    find: "hash.digest(\"hex\") !== manifest.sha256",
-    replace: "hash.digest(\"hex\") === \"\"",
+    find: 'hash.digest("hex") !== manifest.sha256',
+    replace: 'hash.digest("hex") === ""',
     test: "test/archive/files.test.ts",
     red: "verifying an archive finds a byte that was flipped, wherever it is",
   },

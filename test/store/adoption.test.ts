@@ -10,10 +10,10 @@ import { countEnds } from "../../src/store/statistics/end-counts.js";
 import { countRuns } from "../../src/store/statistics/run-counts.js";
 import { adopt } from "../../src/store/upkeep/adoption.js";
 import { Erasure } from "../../src/store/upkeep/erasure.js";
-import { pruneRuns } from "./retained.js";
 import { createTestDatabase, deleteRuns, forgetCounts, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, registerActions, signal, start, startHalf } from "../run/rig.js";
+import { pruneRuns } from "./retained.js";
 
 let database: TestDatabase;
 let half: Half | undefined;

@@ -45,7 +45,10 @@ async function prune(settings: RunRetention): Promise<void> {
 
 /** Audit rows alone are no run: those of the longest retention fall with their week. */
 const left = async () =>
-  [...(await rowsByRun(database.sql))].filter(([, rows]) => !/^run_events \d+$/.test(rows)).map(([id]) => id).sort();
+  [...(await rowsByRun(database.sql))]
+    .filter(([, rows]) => !/^run_events \d+$/.test(rows))
+    .map(([id]) => id)
+    .sort();
 const all = (...families: readonly Made[]) => families.flatMap(({ runs }) => runs).sort();
 const ran = (workflow: string, state: FamilyOf["state"], ended: number, more: Partial<FamilyOf> = {}) =>
   insertFamily(database.sql, { workflow, state, ended, ...more });

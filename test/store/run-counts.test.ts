@@ -8,9 +8,9 @@ import { openDatabase } from "../../src/store/engine/connection.js";
 import type { RunFilter } from "../../src/store/lists/matching-runs.js";
 import { countEnds } from "../../src/store/statistics/end-counts.js";
 import { type CountBounds, countRuns } from "../../src/store/statistics/run-counts.js";
-import { pruneRuns } from "./retained.js";
 import { createTestDatabase, deleteRuns, forgetCounts, silentLog, type TestDatabase } from "../harness/database.js";
 import { long } from "../harness/long.js";
+import { pruneRuns } from "./retained.js";
 
 let database: TestDatabase;
 beforeAll(async () => {

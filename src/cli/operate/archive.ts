@@ -82,7 +82,10 @@ export async function show(context: Context): Promise<ExitCode> {
   const { files } = await listed(folder);
   const found = await findRun(folder, files, id);
   if (found === undefined)
-    throw new Failure(`the archive has no run ${id}: it may be kept still, or have been deleted without one`, EXIT.failed);
+    throw new Failure(
+      `the archive has no run ${id}: it may be kept still, or have been deleted without one`,
+      EXIT.failed,
+    );
   const { path, run, events, signals, undo, userTasks } = found;
   const own = files.filter((file) => file.path === path);
   for (const file of own)
