@@ -101,7 +101,7 @@ export interface Config extends Readonly<Present<AccessSettings>> {
   readonly secretsFile?: string;
   /** `SAGA_SIGNING_SECRET`, as it is written. Signs calls of HTTP workers, and webhooks that name no secret. */
   readonly signingSecret?: string;
-  /** `SAGA_RETENTION_DAYS`. Absent: ended runs and audit rows are kept. */
+  /** `SAGA_RETENTION_DAYS`. Absent: ended runs are kept, but for those whose workflow says otherwise. */
   readonly retentionDays?: number;
   /** `SAGA_RETENTION_MIN_DAYS`, `SAGA_RETENTION_MAX_DAYS`. What definitions say is raised, or lowered, to them. */
   readonly retentionMinDays?: number;

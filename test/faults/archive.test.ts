@@ -11,14 +11,13 @@ import { findRun, linesOf, listArchive, verifyFile } from "../../src/archive/rea
 import { ArchiveFolder } from "../../src/archive/writer.js";
 import { Pruner } from "../../src/store/upkeep/pruner.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
-import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { insertFamily, type Made, rowsByRun } from "../store/retained.js";
 
 const PROGRAM = resolve(import.meta.dirname, "../../dist/test/store/archiving-rounds.js");
-const KILLS = long(4, 12);
+const KILLS = 4;
 /** Of four runs each: a round over them takes a second or more. */
-const FAMILIES = 60;
+const FAMILIES = 40;
 const KEPT = 10;
 /** What has happened in its first slice when a process is killed, in turns. */
 const FACTS = ["a file is begun", "a file is written", "a manifest is written", "runs are being deleted"] as const;

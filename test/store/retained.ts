@@ -1,6 +1,6 @@
 // Runs for tests of retention: whole families with rows in every table that belongs to a run, written as they would be after an end some days ago. And a
 // round that deletes runs alone.
-import type { Sql } from "postgres";
+import type { Sql, TransactionSql } from "postgres";
 import { uuidv7 } from "../../src/ids.js";
 import { hashedKey } from "../../src/store/engine/start-keys.js";
 import { Families } from "../../src/store/upkeep/families.js";
@@ -45,14 +45,16 @@ export async function insertFamily(sql: Sql, family: FamilyOf): Promise<Made> {
   const { workflow, state, ended, lasted = 0, children = 0, open = 0, tenant = null, text = "x" } = family;
   const runs = Array.from({ length: children + 1 }, () => uuidv7());
   const [root = ""] = runs;
-  for (const [nth, id] of runs.entries()) {
-    const parent = nth === 0 ? null : (runs[nth < 3 ? 0 : Math.floor(nth / 2)] ?? root);
-    const isOpen = ended === undefined || nth > children - open;
-    // A child begins and ends within its root.
-    const [from, to] = nth === 0 ? [lasted, 0] : [lasted * 0.75, lasted * 0.25];
-    const [begun, over] = [(ended ?? 0) + from, (ended ?? 0) + to];
-    await insertRun(sql, { id, parent, root, begun, over: isOpen ? null : over, state, workflow, tenant, text, nth });
-  }
+  await sql.begin(async (transaction) => {
+    for (const [nth, id] of runs.entries()) {
+      const parent = nth === 0 ? null : (runs[nth < 3 ? 0 : Math.floor(nth / 2)] ?? root);
+      const isOpen = ended === undefined || nth > children - open;
+      // A child begins and ends within its root.
+      const [from, to] = nth === 0 ? [lasted, 0] : [lasted * 0.75, lasted * 0.25];
+      const [begun, over] = [(ended ?? 0) + from, (ended ?? 0) + to];
+      await insertRun(transaction, { id, parent, root, begun, over: isOpen ? null : over, state, workflow, tenant, text, nth });
+    }
+  });
   return { root, runs };
 }
 
@@ -70,7 +72,7 @@ interface RunOf {
   readonly nth: number;
 }
 
-async function insertRun(sql: Sql, run: RunOf): Promise<void> {
+async function insertRun(sql: TransactionSql, run: RunOf): Promise<void> {
   const { id, parent, root, begun, over, state, workflow, tenant, text, nth } = run;
   const value = { text, amount: 12.35, none: null, empty: [] };
   const days = (ago: number | null) => sql`now() - make_interval(secs => ${(ago ?? 0) * 86_400}::float8)`;
