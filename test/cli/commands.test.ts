@@ -227,7 +227,9 @@ describe("saga, in one process,", () => {
     expect(await archive("list")).toEqual(ok(new RegExp(`^FILE .*\\n${path} `)));
     expect(JSON.parse((await archive("list", "-o", "json")).stdout)).toEqual({ items: [{ path, ...manifest }] });
     expect(await archive("list", "--tenant", id)).toMatchObject({ code: 0, stdout: "" });
-    expect(await archive("show", id, "--events")).toEqual(ok(/^tea 1 .*succeeded[\s\S]*🍵[\s\S]*archived[\s\S]*saga\.started/));
+    expect(await archive("show", id, "--events")).toEqual(
+      ok(/^tea 1 .*succeeded[\s\S]*🍵[\s\S]*archived[\s\S]*saga\.started/),
+    );
     const whole = JSON.parse((await archive("show", id.toUpperCase(), "--all", "-o", "json")).stdout);
     const lists = { events: [{ seq: 1 }], signals: [], undo: [], user_tasks: [] };
     expect(whole).toMatchObject({ ...shown, archived: true, archive_file: path, ...lists });

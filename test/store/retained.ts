@@ -52,7 +52,18 @@ export async function insertFamily(sql: Sql, family: FamilyOf): Promise<Made> {
       // A child begins and ends within its root.
       const [from, to] = nth === 0 ? [lasted, 0] : [lasted * 0.75, lasted * 0.25];
       const [begun, over] = [(ended ?? 0) + from, (ended ?? 0) + to];
-      await insertRun(transaction, { id, parent, root, begun, over: isOpen ? null : over, state, workflow, tenant, text, nth });
+      await insertRun(transaction, {
+        id,
+        parent,
+        root,
+        begun,
+        over: isOpen ? null : over,
+        state,
+        workflow,
+        tenant,
+        text,
+        nth,
+      });
     }
   });
   return { root, runs };
