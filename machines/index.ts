@@ -15,6 +15,7 @@ export type { Finding } from "./check/finding.js";
 export { foreignDispatch } from "./decide/answers.js";
 export { decide } from "./decide/decide.js";
 export { actionsNamed } from "./definition/registered.js";
+export { retentionBounds, retentionDays } from "./definition/retention.js";
 export { type NamedAt, type NeededRights, rightsNeeded } from "./definition/rights.js";
 export { type Compiled, type CompileOptions, compileWorkflow, compileWorkflowSlices } from "./definition/workflow.js";
 export {

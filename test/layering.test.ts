@@ -9,6 +9,7 @@ const ROOT = resolve(import.meta.dirname, "..");
 /** The rooms and files of `src` by layer. A new room needs a layer. */
 const LAYERS: Readonly<Record<string, number>> = {
   ambient: 1,
+  archive: 1,
   config: 1,
   errors: 1,
   clock: 1,

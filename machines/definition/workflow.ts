@@ -27,6 +27,7 @@ import { layOut } from "./layout.js";
 import { checkMigrations, migrations } from "./migrations.js";
 import { scopeNames, variablesOf } from "./names.js";
 import { type Registered, warnAboutRegistered } from "./registered.js";
+import { retention } from "./retention.js";
 import { type ReadStep, readStep, type SchemaProblems, type StepOptions } from "./step.js";
 
 /** Steps are parsed separately, with their places. */
@@ -57,6 +58,7 @@ export const DOCUMENT = {
   ),
   migrations: optional(migrations, "By an earlier version: its steps that have another id in this one."),
   concurrency: optional(runConcurrency, "How many runs go on at once for a key."),
+  retention: optional(retention, "For how long ended runs are kept."),
 };
 
 export interface CompileOptions extends Registered {

@@ -20,6 +20,8 @@ const TENANT: OptionEntry = {
   says: "of this tenant; with access control that of the credential",
 };
 
+const ARCHIVE: OptionEntry = { flags: "--dir <folder>", says: "of the archive; default: SAGA_ARCHIVE_DIR" };
+
 const JSON_WORDS = "JSON, @file, or - for standard input";
 
 export const FILTERS: readonly OptionEntry[] = [
@@ -588,6 +590,44 @@ of docs/protocol.md with it, for a minute. The worker has the actions that the p
     examples: ["saga conformance -- python3 worker.py", "saga conformance --only result,undo -- ./worker"],
     prints: true,
     load: async () => (await import("./conformance.js")).conformance,
+  },
+  {
+    name: "archive list",
+    group: "Operating",
+    parameters: "",
+    summary: "Lists the files of the archive, the oldest first",
+    details: "Retention writes them before it deletes runs. The command reads the folder, and needs no service.",
+    options: [ARCHIVE, { flags: "--tenant <uuid>", says: "those with runs of this tenant" }],
+    examples: ["saga archive list --dir /var/lib/saga/archive"],
+    prints: true,
+    load: async () => (await import("./operate/archive.js")).list,
+  },
+  {
+    name: "archive show",
+    group: "Operating",
+    parameters: "<run>",
+    summary: "Shows a run of the archive, as the API answered of it",
+    details: `It reads all files, up to the last one, for the id. With -o json it prints the run as GET /api/v1/sagas/{id} did, with "archived": true beside it. The exit
+code is 1 if there is no such run.`,
+    options: [
+      ARCHIVE,
+      { flags: "--events", says: "its audit events, too" },
+      { flags: "--all", says: "its events, signals, undo list and user tasks" },
+    ],
+    examples: ["saga archive show 0198f29d-51b6-7e3a-8c07-d2f94a1e6b85 --all -o json"],
+    prints: true,
+    load: async () => (await import("./operate/archive.js")).show,
+  },
+  {
+    name: "archive verify",
+    group: "Operating",
+    parameters: "",
+    summary: "Compares the files of the archive with their checksums, and finds those that are missing",
+    details:
+      "The exit code is 1 if one was changed, cut off or lost. What a crash has left unfinished is named, and is no fault.",
+    options: [ARCHIVE],
+    prints: true,
+    load: async () => (await import("./operate/archive.js")).verify,
   },
   {
     name: "mcp",

@@ -4,6 +4,7 @@
 import type { Dispatch, RunId, RunLimits, Send } from "../../machines/index.js";
 import type { CallbackTokens } from "../access/index.js";
 import { clearInterval, performance, setInterval } from "../ambient.js";
+import { ArchiveFolder } from "../archive/writer.js";
 import type { Bus } from "../bus/bus.js";
 import { SlotGranter } from "../concurrency/slot-granter.js";
 import { type Config, isAccessOn, publicUrlAt } from "../config/index.js";
@@ -159,7 +160,18 @@ export class Core {
     const couriers = { webhook: this.webhook };
     this.poller = new Poller({ sql: upkeep, log, runtime, dispatcher, trials, gate, couriers, shards });
     this.counts = composeCounts(foundations, { isMine: polls, triggers: this.triggers });
-    this.pruner = new Pruner(upkeep, log, { eventDays: config.eventRetentionDays, runDays: config.retentionDays });
+    this.pruner = this.composePruner();
+  }
+
+  private composePruner(): Pruner {
+    const { sql: reads, upkeep, log, config, metrics } = this.foundations;
+    const { eventRetentionDays: eventDays, retentionDays: runDays, archiveDir } = config;
+    const keep = { eventDays, runDays, minDays: config.retentionMinDays, maxDays: config.retentionMaxDays };
+    return new Pruner(upkeep, log, keep, {
+      ...(archiveDir !== undefined && { archive: { folder: new ArchiveFolder(archiveDir), reads } }),
+      onArchived: (runs) => metrics.runsArchived.inc(runs),
+      onArchiveFailed: () => metrics.archiveFailures.inc(),
+    });
   }
 
   private composeDispatcher(): NodeDispatcher {

@@ -101,8 +101,13 @@ export interface Config extends Readonly<Present<AccessSettings>> {
   readonly secretsFile?: string;
   /** `SAGA_SIGNING_SECRET`, as it is written. Signs calls of HTTP workers, and webhooks that name no secret. */
   readonly signingSecret?: string;
-  /** `SAGA_RETENTION_DAYS`. Absent: ended runs and audit rows are kept. */
+  /** `SAGA_RETENTION_DAYS`. Absent: ended runs are kept, but for those whose workflow says otherwise. */
   readonly retentionDays?: number;
+  /** `SAGA_RETENTION_MIN_DAYS`, `SAGA_RETENTION_MAX_DAYS`. What definitions say is raised, or lowered, to them. */
+  readonly retentionMinDays?: number;
+  readonly retentionMaxDays?: number;
+  /** `SAGA_ARCHIVE_DIR`, as an absolute path. Absent: what retention deletes is not written anywhere. */
+  readonly archiveDir?: string;
   /** `SAGA_EVENT_RETENTION_DAYS` (30). */
   readonly eventRetentionDays: number;
   /** `SAGA_CONSOLE` (on). The web pages at `/console`. */
@@ -263,8 +268,7 @@ function readRest(environment: Environment) {
     workerAllow: environment.hosts("SAGA_WORKER_ALLOW"),
     secretsFile: environment.text("SAGA_SECRETS_FILE"),
     signingSecret: environment.text("SAGA_SIGNING_SECRET"),
-    retentionDays: environment.integer("SAGA_RETENTION_DAYS", { min: 1, max: 36_500 }),
-    eventRetentionDays: environment.integer("SAGA_EVENT_RETENTION_DAYS", { min: 1, max: 36_500 }) ?? 30,
+    ...readRetention(environment),
     console: environment.flag("SAGA_CONSOLE") ?? true,
     inspect: environment.flag("SAGA_INSPECT") ?? true,
     inspectUi: environment.url("SAGA_INSPECT_UI", ["http", "https"]),
@@ -273,6 +277,32 @@ function readRest(environment: Environment) {
     limits: readLimits(environment),
     capacity: readCapacity(environment),
   };
+}
+
+const DAYS = { min: 1, max: 36_500 };
+
+function readRetention(environment: Environment) {
+  const archive = environment.text("SAGA_ARCHIVE_DIR");
+  const retention = {
+    retentionDays: environment.integer("SAGA_RETENTION_DAYS", DAYS),
+    retentionMinDays: environment.integer("SAGA_RETENTION_MIN_DAYS", DAYS),
+    retentionMaxDays: environment.integer("SAGA_RETENTION_MAX_DAYS", DAYS),
+    archiveDir: archive === undefined ? undefined : resolve(archive),
+    eventRetentionDays: environment.integer("SAGA_EVENT_RETENTION_DAYS", DAYS) ?? 30,
+  };
+  const { retentionDays: days, retentionMinDays: min, retentionMaxDays: max } = retention;
+  if (max !== undefined && days === undefined)
+    environment.problem(
+      "SAGA_RETENTION_MAX_DAYS",
+      "needs SAGA_RETENTION_DAYS: without it runs are kept without a limit",
+    );
+  if (max !== undefined && days !== undefined && days > max)
+    environment.problem("SAGA_RETENTION_DAYS", "must not be more than SAGA_RETENTION_MAX_DAYS");
+  if (min !== undefined && days !== undefined && days < min)
+    environment.problem("SAGA_RETENTION_DAYS", "must not be less than SAGA_RETENTION_MIN_DAYS");
+  if (min !== undefined && max !== undefined && min > max)
+    environment.problem("SAGA_RETENTION_MIN_DAYS", "must not be more than SAGA_RETENTION_MAX_DAYS");
+  return retention;
 }
 
 type Present<T> = { [K in keyof T as undefined extends T[K] ? never : K]: T[K] } & {

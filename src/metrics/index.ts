@@ -81,6 +81,10 @@ export interface Metrics {
   /** Spans of traces that the collector has received, and those that it has not. */
   readonly spansExported: Counter;
   readonly spansDropped: Counter<"reason">;
+  /** Runs that were written to the archive before retention deleted them. */
+  readonly runsArchived: Counter;
+  /** Rounds of retention that deleted no more runs, because the archive could not be written. */
+  readonly archiveFailures: Counter;
   /** It has a value where the ports have TLS. */
   readonly tlsExpires: Gauge;
 }
@@ -290,6 +294,11 @@ function outsideMetrics(registry: Registry) {
   tlsExpires.remove();
   return {
     tlsExpires,
+    runsArchived: counter("saga_runs_archived_total", "Runs written to the archive before retention deleted them."),
+    archiveFailures: counter(
+      "saga_archive_failures_total",
+      "Rounds of retention that stopped because the archive could not be written.",
+    ),
     streamsOpen: gauge("saga_streams_open", "Open run streams and inspections."),
     spansExported: counter("saga_spans_exported_total", "Spans of traces that the collector has received."),
     spansDropped: counter("saga_spans_dropped_total", "Spans of traces that were lost: queue, export, stop.", {

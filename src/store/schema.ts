@@ -128,6 +128,10 @@ export const runs = pgTable(
     index("runs_in_flight").on(t.workflowId).where(sql`terminal_at is null`),
     index("runs_ended").on(t.workflowId, t.terminalAt).where(sql`terminal_at is not null`),
     index("runs_by_end").on(t.terminalAt, t.id).where(sql`terminal_at is not null`),
+    // What retention deletes, which goes by the root of a family: those whose time differs do not stand between those that are past theirs.
+    index("runs_expiring")
+      .on(t.workflowId, t.endedAs, t.terminalAt, t.id)
+      .where(sql`terminal_at is not null and parent_run_id is null`),
   ],
 );
 

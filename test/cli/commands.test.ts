@@ -1,11 +1,12 @@
 // Every command once, in the process of the test and against one service: what it prints and how it ends. All that they do is in the long form:
 // runs, authoring, operating, keys, terminal, dev and their like.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import { ArchiveFolder } from "../../src/archive/writer.js";
 import { COMMANDS } from "../../src/cli/commands.js";
 import { until } from "../harness/until.js";
 import { type Ended, inProcess, RUN_HERE, saga, useRig } from "./rig.js";
@@ -212,6 +213,50 @@ describe("saga, in one process,", () => {
       stderr: expect.stringMatching(/^saga: saga\.config\.json is not JSON/),
     });
     RUN_HERE.add("dev");
+  });
+
+  it("archive list, show and verify read a folder, and need no service", async () => {
+    const folder = join(home, "archive");
+    const id = "01900000-0000-7000-8000-00000000000a";
+    const at = "2026-11-30T00:00:00.000Z";
+    const shown = {
+      id,
+      workflow_id: "tea",
+      version: 1,
+      state: "succeeded",
+      started_at: at,
+      terminal_at: at,
+      output: "🍵",
+    };
+    const manifest = await new ArchiveFolder(folder).write({ holds: "runs", at: new Date(at) }, async (sink) => {
+      const of = { run: id, root: id, tenant_id: null };
+      await sink.add({ ...of, kind: "run", data: shown });
+      await sink.add({ ...of, kind: "event", data: { run_id: id, seq: 1, event_type: "saga.started" } });
+    });
+    const path = `2026-11-30/${manifest?.file}`;
+    const here = { SAGA_ARCHIVE_DIR: folder };
+    const archive = (...args: readonly string[]) => inProcess(["archive", ...args], here);
+    expect(await archive("list")).toEqual(ok(new RegExp(`^FILE .*\\n${path} `)));
+    expect(JSON.parse((await archive("list", "-o", "json")).stdout)).toEqual({ items: [{ path, ...manifest }] });
+    expect(await archive("list", "--tenant", id)).toMatchObject({ code: 0, stdout: "" });
+    expect(await archive("show", id, "--events")).toEqual(
+      ok(/^tea 1 .*succeeded[\s\S]*🍵[\s\S]*archived[\s\S]*saga\.started/),
+    );
+    const whole = JSON.parse((await archive("show", id.toUpperCase(), "--all", "-o", "json")).stdout);
+    const lists = { events: [{ seq: 1 }], signals: [], undo: [], user_tasks: [] };
+    expect(whole).toMatchObject({ ...shown, archived: true, archive_file: path, ...lists });
+    expect(await archive("show", id.replace("a", "b"))).toMatchObject({ code: 1, stdout: "" });
+    expect(await archive("show", "tea")).toMatchObject({ code: 2, stdout: "" });
+    expect(await archive("verify")).toEqual(ok("1 files, 0 faults\n"));
+    appendFileSync(join(folder, path), "\n");
+    const changed = await archive("verify");
+    expect(changed).toMatchObject({ code: 1, stderr: "" });
+    expect(changed.stdout).toMatch(/bytes, and was written with/);
+    expect(await inProcess(["archive", "list"], {})).toMatchObject({ code: 2, stdout: "" });
+    expect(await archive("list", "--dir", join(home, "nowhere"))).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/cannot be read \(ENOENT\)/),
+    });
   });
 
   it("leaves no command out", () => {

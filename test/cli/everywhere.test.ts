@@ -76,6 +76,9 @@ const LINES: Readonly<Record<string, Line>> = {
   bench: { args: "--runs 3" },
   // Redis and RabbitMQ are not set up.
   doctor: { code: 1, saysMore: true },
+  "archive list": { args: "--dir ." },
+  "archive show": { args: `${NOBODY} --dir .`, code: 1 },
+  "archive verify": { args: "--dir ." },
   mcp: { args: "--what", code: 2, isText: true },
   "key create": { args: "--name all --roles platform,viewer" },
   "key list": {},

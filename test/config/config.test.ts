@@ -131,6 +131,15 @@ describe("settings", () => {
       { signingSecret: "whsec", retentionDays: 30, eventRetentionDays: 7 },
     ],
     [
+      {
+        SAGA_RETENTION_DAYS: "30",
+        SAGA_RETENTION_MIN_DAYS: "7",
+        SAGA_RETENTION_MAX_DAYS: "400",
+        SAGA_ARCHIVE_DIR: "/var/archive",
+      },
+      { retentionDays: 30, retentionMinDays: 7, retentionMaxDays: 400, archiveDir: "/var/archive" },
+    ],
+    [
       { SAGA_LIMIT_STEPS: "5", LOG_LEVEL: "debug" },
       { limits: { steps: 5, branches: 100 }, logLevel: "debug" },
     ],
@@ -233,6 +242,13 @@ describe("problems", () => {
     [{ SAGA_EVENTS_EXCHANGE: "amq.topic" }, "SAGA_EVENTS_EXCHANGE must be 1 to 200 of"],
     [{ LOG_LEVEL: "loud" }, "LOG_LEVEL must be one of"],
     [{ SAGA_RETENTION_DAYS: "1.5" }, "SAGA_RETENTION_DAYS"],
+    [{ SAGA_RETENTION_MAX_DAYS: "30" }, "SAGA_RETENTION_MAX_DAYS"],
+    [{ SAGA_RETENTION_DAYS: "31", SAGA_RETENTION_MAX_DAYS: "30" }, "SAGA_RETENTION_DAYS"],
+    [{ SAGA_RETENTION_DAYS: "1", SAGA_RETENTION_MIN_DAYS: "2" }, "SAGA_RETENTION_DAYS"],
+    [
+      { SAGA_RETENTION_DAYS: "2", SAGA_RETENTION_MIN_DAYS: "3", SAGA_RETENTION_MAX_DAYS: "2" },
+      "SAGA_RETENTION_MIN_DAYS",
+    ],
     [{ SAGA_LIMIT_NESTING: "0" }, "SAGA_LIMIT_NESTING"],
     [{ SAGA_EGRESS_ALLOW: "10.0.0.0/33" }, 'not an address, CIDR block or host name: "10.0.0.0/33"'],
     [{ SAGA_EGRESS_ALLOW: "300.1.1.1" }, "SAGA_EGRESS_ALLOW"],

@@ -74,6 +74,10 @@ describe("what the compiler takes, the schema takes:", () => {
     ["a templated object", step({ type: "log", message: "é 🎉", fields: "${vars}" })],
     ["an output that is discarded", step({ type: "transform", expression: "1", save_as: null })],
     ["null as a value", step({ type: "set_var", name: "x", value: null })],
+    [
+      "retention by state",
+      head({ retention: { days: 1, succeeded_days: 36_500, failed_days: null, cancelled_days: 7 } }),
+    ],
     ["$schema, and what the service sets", head({ $schema: "./x.json", created_at: "2026-01-01", published: true })],
   ])("%s", (_, document) => {
     expect(compileWorkflow(document).problems).toEqual([]);
@@ -89,6 +93,9 @@ describe("what the compiler refuses for its shape, the schema refuses:", () => {
     ["a version of 0", head({ version: 0 })],
     ["an unknown policy", head({ on_failure: "retry" })],
     ["a key of concurrency that is missing", head({ concurrency: { limit: 1 } })],
+    ["a retention of no days", head({ retention: { days: 0 } })],
+    ["a retention of half a day", head({ retention: { failed_days: 0.5 } })],
+    ["a retention of a state that is no end", head({ retention: { paused_days: 1 } })],
     ["a step without a type", step({})],
     ["a step without an id", { ...step({}), steps: [{ type: "noop" }] }],
     ["an id with a blank", { ...step({}), steps: [{ id: "a b", type: "noop" }] }],

@@ -10,10 +10,10 @@ import { countEnds } from "../../src/store/statistics/end-counts.js";
 import { countRuns } from "../../src/store/statistics/run-counts.js";
 import { adopt } from "../../src/store/upkeep/adoption.js";
 import { Erasure } from "../../src/store/upkeep/erasure.js";
-import { Retention } from "../../src/store/upkeep/retention.js";
 import { createTestDatabase, deleteRuns, forgetCounts, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, registerActions, signal, start, startHalf } from "../run/rig.js";
+import { pruneRuns } from "./retained.js";
 
 let database: TestDatabase;
 let half: Half | undefined;
@@ -200,7 +200,7 @@ describe("a run that a node has in memory", () => {
       status: 409,
     });
     await database.sql`update runs set tenant_id = tenant_id`;
-    await new Retention(database.sql).runs(0);
+    await pruneRuns(database.sql, { runDays: 0 });
     expect(await database.sql`select from start_keys`).toHaveLength(0);
   });
 

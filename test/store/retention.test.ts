@@ -39,8 +39,8 @@ async function insert({ count, ended, root }: Runs): Promise<readonly string[]> 
   await sql.unsafe(
     `with new as (
        insert into runs (id, shard, revision, fence, last_seq, state, last_event_at, terminal_at, requires_manual_review, record,
-         workflow_id, version, definition_id, started_at, root_run_id)
-       select id, 0, 1, 1, 1, 'running', now(), ${at}, false, '{}', 'flow', 1, id, now() - ${PAST}, $2::text::uuid
+         workflow_id, version, definition_id, started_at, root_run_id, parent_run_id)
+       select id, 0, 1, 1, 1, 'running', now(), ${at}, false, '{}', 'flow', 1, id, now() - ${PAST}, $2::text::uuid, $2::text::uuid
        from unnest($1::text::uuid[]) id returning id
      ), starts as (
        insert into run_starts (run_id, inputs, identity, request_hash)

@@ -8,9 +8,9 @@ import { openDatabase } from "../../src/store/engine/connection.js";
 import type { RunFilter } from "../../src/store/lists/matching-runs.js";
 import { countEnds } from "../../src/store/statistics/end-counts.js";
 import { type CountBounds, countRuns } from "../../src/store/statistics/run-counts.js";
-import { Retention } from "../../src/store/upkeep/retention.js";
 import { createTestDatabase, deleteRuns, forgetCounts, silentLog, type TestDatabase } from "../harness/database.js";
 import { long } from "../harness/long.js";
+import { pruneRuns } from "./retained.js";
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -113,7 +113,7 @@ describe("the counts of runs", () => {
         () => end(some, "0 s"),
         () => end(some, `${Math.ceil(Math.random() * 10)} days`),
         () => countEnds(database.sql),
-        () => new Retention(database.sql).runs(Math.ceil(Math.random() * 9)),
+        () => pruneRuns(database.sql, { runDays: Math.ceil(Math.random() * 9) }),
       ];
       for (const act of acts.sort(() => Math.random() - 0.5)) await act();
       await expectRight();
@@ -140,7 +140,7 @@ describe("the counts of runs", () => {
       { old: true },
     ]);
     await expectRight();
-    await new Retention(database.sql).runs(0);
+    await pruneRuns(database.sql, { runDays: 0 });
     await countEnds(database.sql);
     await expectRight();
   });

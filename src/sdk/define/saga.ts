@@ -1,7 +1,7 @@
 // `saga`: the head of a definition, and the value that a finished one is. Its steps are in chain.ts.
 import type { TSchema } from "typebox";
 import { refuseUnknown } from "../contract/index.js";
-import { DOCUMENT, optionName } from "./attributes.js";
+import { attributeName, DOCUMENT, optionName } from "./attributes.js";
 import { Chain } from "./chain.js";
 import type { Saga, SagaDocument, StepDocument } from "./definition.js";
 import type { Ref } from "./expression.js";
@@ -38,6 +38,13 @@ export interface SagaOptions<Input extends TSchema> {
       | ((scope: { readonly inputs: Ref<TypeOf<Input>> }) => Value<string | number | boolean>);
     readonly limit: number;
     readonly onLimit?: "queue" | "refuse" | "cancel_oldest";
+  };
+  /** For how many days the service keeps runs after they have ended; by the state in which they ended, in place of `days`. */
+  readonly retention?: {
+    readonly days?: number;
+    readonly succeededDays?: number;
+    readonly failedDays?: number;
+    readonly cancelledDays?: number;
   };
   /** By an earlier version: its steps that have another id in this one. */
   readonly migrations?: { readonly [version: string]: { readonly [old: string]: string } };
@@ -87,6 +94,7 @@ function documentOf(id: string, options: SagaOptions<TSchema>, chain: Chain): Sa
   }
   if (options.input !== undefined) head.input_schema = schemaOf(options.input);
   if (options.concurrency !== undefined) head.concurrency = concurrencyOf(options.concurrency);
+  if (options.retention !== undefined) head.retention = retentionOf(options.retention);
   const steps = chain.layOut(undefined);
   checkSteps(id, steps, chain);
   head.start = chain.first(undefined);
@@ -104,6 +112,14 @@ function concurrencyOf({ key, limit, onLimit }: NonNullable<SagaOptions<TSchema>
     limit: plainOf(limit, "concurrency.limit"),
     ...(onLimit !== undefined && { on_limit: onLimit }),
   };
+}
+
+const RETENTION = { days: true, succeededDays: true, failedDays: true, cancelledDays: true };
+
+function retentionOf(given: NonNullable<SagaOptions<TSchema>["retention"]>): JsonObject {
+  refuseUnknown("retention", given, RETENTION);
+  const days = Object.entries(given).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(days.map(([name, value]) => [attributeName(name), plainOf(value, `retention.${name}`)]));
 }
 
 function checkId(what: string, id: string): void {

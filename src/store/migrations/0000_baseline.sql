@@ -505,6 +505,7 @@ CREATE INDEX "runs_by_family" ON "runs" USING btree ("family_run_id") WHERE fami
 CREATE INDEX "runs_in_flight" ON "runs" USING btree ("workflow_id") WHERE terminal_at is null;--> statement-breakpoint
 CREATE INDEX "runs_ended" ON "runs" USING btree ("workflow_id","terminal_at") WHERE terminal_at is not null;--> statement-breakpoint
 CREATE INDEX "runs_by_end" ON "runs" USING btree ("terminal_at","id") WHERE terminal_at is not null;--> statement-breakpoint
+CREATE INDEX "runs_expiring" ON "runs" USING btree ("workflow_id","ended_as","terminal_at","id") WHERE terminal_at is not null and parent_run_id is null;--> statement-breakpoint
 CREATE INDEX "sessions_by_actor" ON "sessions" USING btree ("actor","created_at");--> statement-breakpoint
 CREATE INDEX "sessions_by_end" ON "sessions" USING btree ("expires_at");--> statement-breakpoint
 CREATE INDEX "signals_by_run" ON "signals" USING btree ("run_id","signal_name","ordinal");--> statement-breakpoint

@@ -63,19 +63,44 @@ async function exists(sql: Sql, name: string): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** Retention: drops the weeks that ended at or before `date`, and deletes older rows of the default partition. Resolves with the dropped names. */
-export async function dropEventPartitionsBefore(sql: Sql, date: Date): Promise<readonly string[]> {
+export interface FallingWeeks {
+  /** Weeks that ended at or before it are dropped with all that is in them. Absent: some runs are kept without a limit. */
+  readonly before?: Date;
+  /** And those that ended at or before this one, once nothing is left in them. */
+  readonly emptyBefore: Date;
+  /** Called before a week, or what the default partition has of one, is deleted: what it throws keeps that. */
+  readonly onFall?: (table: string, before: Date) => Promise<void>;
+}
+
+/** Retention of weeks. Resolves with the names of the dropped partitions. */
+export async function dropEventPartitions(
+  sql: Sql,
+  { before, emptyBefore, onFall }: FallingWeeks,
+): Promise<readonly string[]> {
   const partitions = await sql<{ name: string }[]>`
     select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
     where i.inhparent = 'run_events'::regclass and c.relname ~ '^run_events_[0-9]{8}$' order by c.relname`;
   const dropped: string[] = [];
   for (const { name } of partitions) {
-    if (weekFromName(name) + WEEK_MS > date.getTime()) continue;
+    const end = weekFromName(name) + WEEK_MS;
+    const isOver = before !== undefined && end <= before.getTime();
+    if (!isOver && (end > emptyBefore.getTime() || !(await isEmpty(sql, name)))) continue;
+    if (isOver) await onFall?.(name, new Date(end));
     await dropPartition(sql, name);
     dropped.push(name);
   }
-  await deleteOlder(sql, date);
+  if (before === undefined) return dropped;
+  await onFall?.(DEFAULT_PARTITION, before);
+  await deleteOlder(sql, before);
   return dropped;
+}
+
+const DEFAULT_PARTITION = "run_events_default";
+
+/** By the index: dead rows that a long vacuum has left are not walked through. */
+async function isEmpty(sql: Sql, name: string): Promise<boolean> {
+  const rows = await sql`select 1 from ${sql(name)} order by run_id, seq limit 1`;
+  return rows.length === 0;
 }
 
 function weekFromName(name: string): number {

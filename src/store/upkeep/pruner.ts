@@ -1,10 +1,14 @@
 // The pruner: creates the next partitions of the audit log and lets retention delete what is past it, one node at a time. Rows that a run
 // needs to continue or to be undone are never deleted before the run has ended.
 import type { Sql } from "postgres";
+import { ArchiveError, type ArchiveFolder } from "../../archive/writer.js";
 import type { Logger } from "../../log.js";
 import { WorkLoop } from "../../work/loop.js";
+import { FamilyArchive } from "./archiving.js";
 import { Erasure } from "./erasure.js";
-import { createEventPartitions, dropEventPartitionsBefore } from "./partitions.js";
+import { Families } from "./families.js";
+import { createEventPartitions, dropEventPartitions } from "./partitions.js";
+import { Policies, type RunRetention } from "./policies.js";
 import { Retention } from "./retention.js";
 
 const INTERVAL_MS = 10 * 60_000;
@@ -13,23 +17,35 @@ const ENDED_KEYS_DAYS = 90;
 /** The advisory lock of a round: "prun" in ASCII. Must never change: releases that run side by side have to agree on it. */
 const PRUNING_LOCK = 0x7072756e;
 
-export interface Kept {
+export interface Kept extends RunRetention {
   /** Published events, and bulk jobs that have ended, are kept for this many days, whether a run may still scan them or not. */
   readonly eventDays: number;
-  /** Absent: ended runs and their audit rows are kept without a limit. */
-  readonly runDays?: number;
+}
+
+export interface PrunerOptions {
+  /** Where runs and audit rows are written before they are deleted, and the sessions that read them. Absent: nowhere. */
+  readonly archive?: { readonly folder: ArchiveFolder; readonly reads: Sql };
+  /** Runs that are in the archive now; and that it could not be written, so that no run was deleted. */
+  readonly onArchived?: (runs: number) => void;
+  readonly onArchiveFailed?: () => void;
 }
 
 export class Pruner {
   private readonly loop: WorkLoop;
   private readonly retention: Retention;
+  private readonly families: Families;
+  private readonly archive: FamilyArchive | undefined;
 
   constructor(
     private readonly sql: Sql,
     private readonly log: Logger,
     private readonly keep: Kept,
+    private readonly options: PrunerOptions = {},
   ) {
+    const { archive, onArchived } = options;
     this.retention = new Retention(sql);
+    this.archive = archive && new FamilyArchive(sql, archive.reads, archive.folder, onArchived);
+    this.families = new Families(sql, this.archive);
     const round = async () => void (await this.prune());
     this.loop = new WorkLoop({ what: "pruning", log, polls: { pauseMs: INTERVAL_MS, round } });
   }
@@ -40,6 +56,7 @@ export class Pruner {
 
   stop(): Promise<void> {
     this.retention.stop();
+    this.families.stop();
     return this.loop.stop();
   }
 
@@ -72,10 +89,29 @@ export class Pruner {
     await retention.bulkJobs(eventDays);
     await retention.scopes();
     await retention.apiKeys(ENDED_KEYS_DAYS);
-    if (runDays === undefined) return;
-    const [row] = await sql<{ before: Date }[]>`select now() - make_interval(days => ${runDays}) as before`;
-    if (row) await dropEventPartitionsBefore(sql, row.before);
-    await retention.runs(runDays);
-    await retention.fires(runDays);
+    if (runDays !== undefined) await retention.fires(runDays);
+    try {
+      await this.pruneRuns();
+    } catch (error) {
+      if (error instanceof ArchiveError) this.options.onArchiveFailed?.();
+      throw error;
+    }
+  }
+
+  /** Weeks go after runs: what a run has written in them is in the archive by then. */
+  private async pruneRuns(): Promise<void> {
+    const { sql, archive } = this;
+    const policies = await Policies.read(sql, this.keep);
+    const { shortest, longest } = policies;
+    if (shortest === undefined || !(await this.families.prune(policies))) return;
+    const ago = async (days: number) => {
+      const [row] = await sql<{ at: Date }[]>`select now() - make_interval(days => ${days}::int4) as at`;
+      return row?.at ?? new Date(0);
+    };
+    await dropEventPartitions(sql, {
+      ...(Number.isFinite(longest) && { before: await ago(longest) }),
+      emptyBefore: await ago(shortest),
+      ...(archive && { onFall: (table, before) => archive.takeEvents(table, before) }),
+    });
   }
 }

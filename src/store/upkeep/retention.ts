@@ -1,31 +1,16 @@
-// What retention deletes, each kind in one pass over an index. A pass goes forward only: a row that has to stay is read once a round,
+// What retention deletes besides runs (families.ts), each kind in one pass over an index. A pass goes forward only: a row that has to stay is read once a round,
 // and deleted rows are not walked through again. Every statement is bounded, and planned when it runs.
 //
 // The statements leave no choice to the planner, which knows little of a table that nobody has analyzed: a slice of an index is taken by
 // order and limit before its rows are compared with the age, and rows are looked up one by one.
 import type { Sql } from "postgres";
-import { hashedKey } from "../engine/start-keys.js";
 
 /** Rows that one statement deletes. */
 const ROWS = 5_000;
-/** Runs, or events, whose rows are deleted together. */
+/** Events, or jobs, whose rows are deleted together. */
 const OWNERS = 500;
 /** A command is replayed within seconds; a day is generous. */
 const COMMANDS_KEPT = "1 day";
-
-/** The tables of a run, and the column with its id. What clients read first goes first: they see all of the run, or nothing. */
-const EXPIRED_TABLES = [
-  ["run_starts", "run_id"],
-  ["kept_scopes", "run_id"],
-  ["run_variables", "run_id"],
-  ["run_commands", "run_id"],
-  ["signals", "run_id"],
-  ["undo", "owner_run_id"],
-  ["event_takes", "run_id"],
-  ["user_tasks", "run_id"],
-  ["run_labels", "run_id"],
-  ["held_keys", "run_id"],
-] as const;
 
 /** The rows that a statement has seen, and the key of the last one. */
 interface Seen {
@@ -160,47 +145,6 @@ export class Retention {
       const last = old.at(-1);
       return { seen: old.length, last: last ? [last.at, last.ordinal] : null };
     });
-  }
-
-  /** A run goes with all its rows, and not before the root of its family has ended: a parent reads its children's outputs. */
-  async runs(days: number): Promise<void> {
-    await this.pass(["-infinity", FIRST_ID], OWNERS, async (after) => {
-      const old = await this.many<Old>(
-        `select id, terminal_at::text as at, coalesce(
-           (select top.terminal_at is null from runs top where top.id = next.root_run_id), false) as held
-         from (
-           select id, terminal_at, root_run_id from runs
-           where terminal_at is not null and (terminal_at, id) > ($1::text::timestamptz, $2::text::uuid)
-           order by terminal_at, id limit ${OWNERS}
-         ) next where terminal_at < now() - make_interval(days => $3::text::int4) order by terminal_at, id`,
-        [...after, String(days)],
-      );
-      await this.deleteRuns(notHeld(old));
-      const last = old.at(-1);
-      return { seen: old.length, last: last ? [last.at, last.id] : null };
-    });
-  }
-
-  /** The run row goes last: as long as it is there, the next round finds what is left of the run. */
-  private async deleteRuns(ids: string): Promise<void> {
-    await this.deleteKeys(ids);
-    for (const [table, owner] of EXPIRED_TABLES) await this.deleteAll(table, owner, ids);
-    await this.deleteAll("runs", "id", ids);
-  }
-
-  /** Found by scope and key, which the start knows: an index by run would be written with every start. */
-  private async deleteKeys(ids: string): Promise<void> {
-    await this.many(
-      `delete from start_keys where ctid = any(array(
-         select k.ctid from unnest($1::text::uuid[]) old(id)
-         cross join lateral (
-           select coalesce(tenant_id::text, '') || '/' || workflow_id as scope from runs where runs.id = old.id limit 1) r
-         cross join lateral (
-           select ${hashedKey("identity->>'idempotencyKey'")} as key from run_starts where run_id = old.id limit 1) s
-         cross join lateral (
-           select ctid from start_keys where scope = r.scope and key = s.key and run_id = old.id limit 1) k))`,
-      [ids],
-    );
   }
 
   /**

@@ -69,8 +69,9 @@ export async function expectPruned(stage: Stage, partitions: readonly string[]):
   const weekOf = (name: string) => Date.parse(name.replace(/^.*_(\d{4})(\d{2})(\d{2})$/, "$1-$2-$3T00:00:00Z"));
   expect(partitions.filter((name) => weekOf(name) + WEEK_MS <= past)).toEqual([]);
   const kept = await stage.sql`
-    select id from runs r where terminal_at < now() - make_interval(days => ${KEPT_DAYS})
-      and coalesce((select top.terminal_at is not null from runs top where top.id = r.root_run_id), true) limit 5`;
+    select id from runs r where terminal_at is not null and coalesce(
+      (select top.terminal_at from runs top where top.id = coalesce(r.root_run_id, r.id)) < now() - make_interval(days => ${KEPT_DAYS}),
+      r.parent_run_id is not null and not exists (select from runs top where top.id = r.root_run_id)) limit 5`;
   expect(kept, "runs past retention").toEqual([]);
   const [row] = await stage.sql<{ rows: number }[]>`select count(*)::int as rows from run_events_default`;
   expect(row?.rows, "audit rows without a partition").toBe(0);

@@ -23,6 +23,7 @@ export function everything() {
     },
     ...{ createdAt: "2026-01-01T00:00:00Z", createdBy: "ann", input },
     concurrency: { key: ({ inputs }) => inputs.n, limit: 2, onLimit: "refuse" },
+    retention: { days: 30, failedDays: 400 },
   })
     .noop("note", { ...common, when: ({ inputs }) => cel`${inputs.n} > 1` })
     .setVar("vars", { a: 1, b: "${x}" })
