@@ -2,6 +2,7 @@
 // that a document with a part that has no equivalent is refused unless the caller takes it in part.
 import { isObject, type Json, type JsonObject } from "../values/json.js";
 import { MachineImport } from "./asl/machine.js";
+import { WorkflowImport } from "./conductor/workflow.js";
 import { idOf } from "./names.js";
 import { type ImportFinding, Report } from "./report.js";
 
@@ -41,6 +42,6 @@ export function importWorkflow(document: Json, { from, id, name }: ImportOptions
   const report = new Report();
   const own = dialect === "conductor" && typeof document.name === "string" ? document.name : name;
   const chosen = id ?? idOf(own);
-  const workflow = new MachineImport(document, report).workflow(chosen, own);
+  const workflow = (dialect === "asl" ? new MachineImport(document, report) : new WorkflowImport(document, report)).workflow(chosen, own);
   return { dialect, id: chosen, workflow, findings: report.findings, faithful: report.faithful };
 }

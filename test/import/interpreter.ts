@@ -118,7 +118,10 @@ class Visit {
   private wait(next: string | undefined) {
     const input = this.effective();
     const { Seconds: seconds, SecondsPath: path } = this.state;
-    this.run.waited += Number(seconds ?? (typeof path === "string" ? this.reference(path, input) : 0));
+    const time = seconds ?? (typeof path === "string" ? this.reference(path, input) : 0);
+    if (typeof time !== "number" || time < 0) throw new Failed("States.Runtime");
+    this.run.waited += time;
+    if (typeof this.state.TimestampPath === "string") this.reference(this.state.TimestampPath, input);
     return { next, data: this.output(input) };
   }
 
@@ -279,7 +282,7 @@ class Visit {
 
   private reference(path: string, input: Value): Value {
     if (!path.startsWith("$$")) return select(path.slice(1), input);
-    const context = { Execution: { Input: this.run.executionInput }, ...this.context };
+    const context = { ...CONTEXT, Execution: { ...EXECUTION, Input: this.run.executionInput }, ...this.context };
     return select(path.slice(2), context);
   }
 
@@ -312,6 +315,14 @@ class Visit {
     return tests[operator] ?? false;
   }
 }
+
+/** As a rehearsal has them. */
+const EXECUTION = {
+  Id: "00000000-0000-8000-8000-000000000001",
+  Name: "00000000-0000-8000-8000-000000000001",
+  StartTime: "2026-01-01T00:00:00.000Z",
+};
+const CONTEXT = { StateMachine: { Id: "x", Name: "x" } };
 
 const PATHS = ["States.ParameterPathFailure", "States.IntrinsicFailure", "States.ResultPathMatchFailure"];
 const isTimestamp = (text: string) => /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/.test(text);

@@ -31,6 +31,11 @@ export class Chain {
     return id;
   }
 
+  /** The id that a step of this suffix has, or will have. */
+  idOf(suffix: string): string {
+    return this.idFor(suffix);
+  }
+
   /** The last step leads to this one. A chain without steps gets one that does nothing. */
   close(next: string): readonly Step[] {
     if (!this.open) this.add("", "noop", {});

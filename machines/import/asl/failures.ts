@@ -32,6 +32,8 @@ export interface State {
   input: string;
   /** The step that a failure leads to, if the state handles any. */
   readonly failed: string | undefined;
+  /** The steps of the state's own paths that a failure of theirs leads to, by the error's name. */
+  readonly own: Map<string, string>;
 }
 
 export interface Handling {
@@ -67,6 +69,9 @@ export function addFailures(state: State, failed: string, handling: Handling): v
     next: catchInto(state, entry, index, handling),
   }));
   const after = caught.length === 0 ? raised : chain.aside("caught", "switch", { cases: caught, default: raised });
+  // What the state's own paths fail with is not tried again: a second try would compute the same.
+  for (const [name, suffix] of state.own)
+    chain.aside(suffix, "set_var", { variables: { failure: { Error: name, Cause: "${vars.result.error.message}" } }, next: after });
   const again = retriers.flatMap((retrier, index) => {
     const when = `(${matching(retrier.names)})`;
     const next = retrier.attempts < 1 ? [] : [waitAndRepeat(state, index, retrier, handling)];
@@ -103,18 +108,20 @@ function waitAndRepeat({ chain, path }: State, index: number, retrier: Retrier, 
 
 /** The error's name in the specification. */
 function errorName({ given }: State): string {
-  const type = String(given.Type);
-  const own = usesOf(given.Parameters ?? null).functions ? "States.IntrinsicFailure" : "States.ParameterPathFailure";
-  const names = { ...ERROR_NAMES, expression_error: type === "Task" ? own : "States.Runtime" };
+  const names = { ...ERROR_NAMES, expression_error: given.Type === "Task" ? ofParameters(given) : "States.Runtime" };
   return `${literal(names)}[?vars.result.error.code].orValue(vars.result.error.code)`;
 }
+
+/** What Parameters that cannot be computed fail with. */
+export const ofParameters = ({ Parameters: payload = null }: JsonObject): string =>
+  usesOf(payload).functions ? "States.IntrinsicFailure" : "States.ParameterPathFailure";
 
 /** An expression that fails says not whether a path or a function of it did. */
 function ambiguous({ given, path }: State, names: readonly string[], report: Report): void {
   const uses = usesOf(given.Parameters ?? null);
-  for (const name of ["States.ParameterPathFailure", "States.IntrinsicFailure", "States.ResultPathMatchFailure"]) {
+  for (const name of ["States.ParameterPathFailure", "States.IntrinsicFailure"]) {
     if (!names.includes(name)) continue;
-    if (name === "States.ResultPathMatchFailure" || (uses.functions && uses.paths))
+    if (uses.functions && uses.paths)
       report.refuse(
         path,
         name,

@@ -56,8 +56,12 @@ class Reader {
     let value = "";
     for (this.at++; this.text[this.at] !== "'"; this.at++) {
       if (this.at >= this.text.length) throw this.wrong();
-      // Format looks for braces itself, and needs to see which are escaped.
-      if (this.text[this.at] === "\\" && !/[{}]/.test(this.text[this.at + 1] ?? "")) this.at++;
+      if (this.text[this.at] === "\\") {
+        const taken = this.text[this.at + 1] ?? "";
+        if (!/['{}\\]/.test(taken)) throw this.wrong();
+        // Format looks for braces itself, and needs to see which are escaped.
+        if (!/[{}]/.test(taken)) this.at++;
+      }
       value += this.text[this.at] ?? "";
     }
     this.at++;

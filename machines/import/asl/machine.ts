@@ -10,7 +10,7 @@ import type { Report } from "../report.js";
 import { Chain, type Step } from "./chain.js";
 import { conditionOf } from "./choice.js";
 import { policyOf, type Retrier, retriersOf } from "./errors.js";
-import { addCounters, addFailures, type Scope, type State } from "./failures.js";
+import { addCounters, addFailures, ofParameters, type Scope, type State } from "./failures.js";
 import { FIELDS } from "./fields.js";
 import { celOf, namesOf, pathToCel, presence } from "./path.js";
 import { computed, computedCel, orReported, payloadOf, scopeOfState } from "./payload.js";
@@ -75,7 +75,7 @@ export class MachineImport {
     const chain = new Chain(idFor, head);
     const type = String(given.Type);
     const handles = ["Catch", "Retry"].some((field) => Array.isArray(given[field]) && given[field].length > 0);
-    const state: State = { name, id, given, path, scope, chain, input: DATA, failed: undefined };
+    const state: State = { name, id, given, path, scope, chain, input: DATA, failed: undefined, own: new Map() };
     this.checkFields(state, type);
     const known = { ...state, failed: handles ? idFor("failed") : undefined };
     this.steps.push(...this.read(type, known));
@@ -172,6 +172,9 @@ export class MachineImport {
   private place(state: State, value: Json): void {
     const { given, chain } = state;
     const path = given.ResultPath === undefined ? "$" : given.ResultPath;
+    // A payload is computed, and may fail, also where its value goes nowhere.
+    if (path === null && typeof value !== "string")
+      chain.add("value", "set_var", { variables: { result: value }, ...this.caught(state) });
     if (path !== null) {
       const names = orReported([...state.path, "ResultPath"], this.report, () => namesOf(String(path))) ?? [];
       if (names.length > 0) this.put(state, names, value);
@@ -203,9 +206,13 @@ export class MachineImport {
     if (state.failed !== undefined) chain.add("data", "set_var", { variables: { data: template("vars.result") } });
   }
 
-  private caught({ failed, given }: State): JsonObject {
-    const catches = Array.isArray(given.Catch) && given.Catch.length > 0;
-    return failed === undefined || !catches ? {} : { on_error: failed, save_as: "result" };
+  /** Where a step of the state's own paths leads if it fails: to the catchers, under this name. */
+  private caught(state: State, name = "States.ResultPathMatchFailure"): JsonObject {
+    const { given, own, chain } = state;
+    if (!Array.isArray(given.Catch) || given.Catch.length === 0) return {};
+    const suffix = name === "States.ResultPathMatchFailure" ? "unplaced" : "unset";
+    own.set(name, suffix);
+    return { on_error: chain.idOf(suffix), save_as: "result" };
   }
 
   private task(state: State): readonly Step[] {
@@ -237,7 +244,7 @@ export class MachineImport {
       ...(state.failed !== undefined && (given.Catch || !policy) && { on_error: state.failed }),
     });
     this.answered(state, named.answersObject ? "vars.result" : UNWRAPPED);
-    if (!policy || this.caught(state).on_error) this.failuresOf(state, call, policy ? [] : retriers);
+    if (state.failed !== undefined && (given.Catch || !policy)) this.failuresOf(state, call, policy ? [] : retriers);
     return chain.close(this.next(state));
   }
 
@@ -274,22 +281,28 @@ export class MachineImport {
   private choice(state: State): readonly Step[] {
     const { given, chain, path, scope } = state;
     this.enter(state);
-    if (state.input === DATA && given.OutputPath !== undefined && given.OutputPath !== "$") {
-      // The rules read the input, which OutputPath is about to replace.
-      chain.add("input", "set_var", { variables: { state_input: template(DATA) } });
-      state.input = "vars.state_input";
-    }
-    const root = state.input;
-    this.handOn(state);
+    const selects = given.OutputPath !== undefined && given.OutputPath !== "$";
+    if (!selects) this.handOn(state);
+    const ways = new Map<string, string>();
+    // The rules read the input, so OutputPath comes behind them.
+    const leave = (name: Json | undefined): string => {
+      const target = this.target(name, scope);
+      if (!selects) return target;
+      const before = ways.get(target);
+      const data = { data: this.selected(state, "OutputPath", state.input) };
+      const way = before ?? chain.aside(`output_${ways.size}`, "set_var", { variables: data, next: target });
+      ways.set(target, way);
+      return way;
+    };
     const cases = (Array.isArray(given.Choices) ? given.Choices : []).flatMap((rule, index) => {
       const at = [...path, "Choices", index];
       if (!isObject(rule)) return [];
       for (const field of ["Assign", "Output", "Condition"])
         if (Object.hasOwn(rule, field)) this.report.refuse([...at, field], field, FIELDS.refused[field] ?? JSONATA);
-      const when = orReported(at, this.report, () => conditionOf(rule, this.scopeOf(state, root)));
-      return [{ when: when ?? "false", next: this.target(rule.Next, scope) }];
+      const when = orReported(at, this.report, () => conditionOf(rule, this.scopeOf(state, state.input)));
+      return [{ when: when ?? "false", next: leave(rule.Next) }];
     });
-    const otherwise: JsonObject = typeof given.Default === "string" ? { default: this.target(given.Default, scope) } : {};
+    const otherwise: JsonObject = typeof given.Default === "string" ? { default: leave(given.Default) } : {};
     chain.add("choice", "switch", { cases, ...otherwise });
     return chain.steps;
   }
@@ -341,7 +354,7 @@ export class MachineImport {
     if (Object.hasOwn(given, "Parameters")) {
       const scope = this.scopeOf(state, state.input);
       const payload = payloadOf(given.Parameters ?? null, scope, [...path, "Parameters"], this.report);
-      chain.add("parameters", "set_var", { variables: { state_input: payload }, ...this.caught(state) });
+      chain.add("parameters", "set_var", { variables: { state_input: payload }, ...this.caught(state, ofParameters(given)) });
       state.input = "vars.state_input";
     }
     const retriers = retriersOf(given.Retry, [...path, "Retry"], this.report);
