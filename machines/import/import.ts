@@ -42,6 +42,8 @@ export function importWorkflow(document: Json, { from, id, name }: ImportOptions
   const report = new Report();
   const own = dialect === "conductor" && typeof document.name === "string" ? document.name : name;
   const chosen = id ?? idOf(own);
-  const workflow = (dialect === "asl" ? new MachineImport(document, report) : new WorkflowImport(document, report)).workflow(chosen, own);
+  const workflow = (
+    dialect === "asl" ? new MachineImport(document, report) : new WorkflowImport(document, report)
+  ).workflow(chosen, own);
   return { dialect, id: chosen, workflow, findings: report.findings, faithful: report.faithful };
 }

@@ -14,7 +14,10 @@ describe("generated state machines", () => {
     for (let seed = FIRST; seed < FIRST + MACHINES; seed++) {
       const { machine, script, input } = generate(seed);
       const imported = importWorkflow(machine as JsonObject, { name: "generated" });
-      expect(imported?.findings.filter(({ weight }) => weight === "refused"), `seed ${seed}`).toEqual([]);
+      expect(
+        imported?.findings.filter(({ weight }) => weight === "refused"),
+        `seed ${seed}`,
+      ).toEqual([]);
       if (!imported) continue;
       const problems = checkWorkflow(imported.workflow).filter(({ code }) => code === "invalid");
       expect(problems, `seed ${seed}: ${JSON.stringify(machine)}`).toEqual([]);

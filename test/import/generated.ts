@@ -30,7 +30,22 @@ export interface Generated {
   readonly input: Dict;
 }
 
-const PATHS = ["$", "$.a", "$.c.d", "$.c", "$.list", "$.list[0]", "$.list[*]", "$.list[1:3]", "$.flag", "$.b", "$['b']", "$.none", "$.items[*].n", "$.when"];
+const PATHS = [
+  "$",
+  "$.a",
+  "$.c.d",
+  "$.c",
+  "$.list",
+  "$.list[0]",
+  "$.list[*]",
+  "$.list[1:3]",
+  "$.flag",
+  "$.b",
+  "$['b']",
+  "$.none",
+  "$.items[*].n",
+  "$.when",
+];
 const RESULT_PATHS = ["$", null, "$.r", "$.c.r", "$.new.deep.r", "$.a", "$.b.x"];
 const ERRORS = ["Boom", "Other.Error", "States.Timeout"];
 const FUNCTIONS = [
@@ -91,12 +106,29 @@ class Maker {
     const paths = fails ? this.inAndOut() : {};
     switch (kind) {
       case "Task":
-        return { Type: "Task", Resource: "arn:aws:lambda:eu:1:function:F", ...paths, ...this.result(fails), ...this.failing(name, later, fails), ...onward };
+        return {
+          Type: "Task",
+          Resource: "arn:aws:lambda:eu:1:function:F",
+          ...paths,
+          ...this.result(fails),
+          ...this.failing(name, later, fails),
+          ...onward,
+        };
       case "Wait":
-        return { Type: "Wait", ...(fails && dice.chance(0.3) ? { SecondsPath: "$.a" } : { Seconds: dice.upTo(90) }), ...paths, ...onward };
+        return {
+          Type: "Wait",
+          ...(fails && dice.chance(0.3) ? { SecondsPath: "$.a" } : { Seconds: dice.upTo(90) }),
+          ...paths,
+          ...onward,
+        };
       case "Choice":
         if (next === undefined) return { Type: "Succeed" };
-        return { Type: "Choice", ...paths, Choices: this.rules(later, fails), ...(dice.chance(0.8) || !fails ? { Default: next } : {}) };
+        return {
+          Type: "Choice",
+          ...paths,
+          Choices: this.rules(later, fails),
+          ...(dice.chance(0.8) || !fails ? { Default: next } : {}),
+        };
       case "Parallel":
       case "Map":
         if (depth < 2) return this.container(kind, later, depth, fails, { ...paths, ...onward });
@@ -104,7 +136,9 @@ class Maker {
       case "Succeed":
         return next === undefined || dice.chance(0.2) ? { Type: "Succeed", ...paths } : { Type: "Pass", ...onward };
       case "Fail":
-        return fails && (next === undefined || dice.chance(0.1)) ? { Type: "Fail", Error: dice.pick(ERRORS), Cause: "made" } : { Type: "Pass", ...onward };
+        return fails && (next === undefined || dice.chance(0.1))
+          ? { Type: "Fail", Error: dice.pick(ERRORS), Cause: "made" }
+          : { Type: "Pass", ...onward };
       default:
         return { Type: "Pass", ...paths, ...this.passed(fails), ...onward };
     }
@@ -129,7 +163,8 @@ class Maker {
 
   private payload(): Dict {
     const { dice } = this;
-    const value = () => (dice.chance(0.4) ? dice.pick(FUNCTIONS) : dice.pick([...PATHS, "$$.Execution.Input.a", "$$.State.Name"]));
+    const value = () =>
+      dice.chance(0.4) ? dice.pick(FUNCTIONS) : dice.pick([...PATHS, "$$.Execution.Input.a", "$$.State.Name"]);
     return { "p.$": value(), deep: { "q.$": value(), text: "${no} $.a" }, list: [{ "r.$": value() }, "plain"] };
   }
 
@@ -146,7 +181,9 @@ class Maker {
   /** Outcomes of a task, and what its state does about its failures. */
   private failing(name: string, later: readonly string[], fails: boolean): Dict {
     const { dice } = this;
-    const good = () => ({ output: dice.pick<unknown>([{ ok: 1, a: 5, list: [7] }, "text", 3, [1, 2], null, true, {}]) });
+    const good = () => ({
+      output: dice.pick<unknown>([{ ok: 1, a: 5, list: [7] }, "text", 3, [1, 2], null, true, {}]),
+    });
     this.script[name] = fails
       ? Array.from({ length: 1 + dice.upTo(3) }, () => (dice.chance(0.5) ? { error: dice.pick(ERRORS) } : good()))
       : [good()];
@@ -155,7 +192,8 @@ class Maker {
 
   private handled(later: readonly string[]): Dict {
     const { dice } = this;
-    const names = () => dice.pick([["States.ALL"], ["Boom"], ["States.TaskFailed"], ["States.Timeout"], ["Boom", "Other.Error"]]);
+    const names = () =>
+      dice.pick([["States.ALL"], ["Boom"], ["States.TaskFailed"], ["States.Timeout"], ["Boom", "Other.Error"]]);
     const retriers = Array.from({ length: dice.upTo(2) }, () => ({
       ErrorEquals: names(),
       ...(dice.chance(0.5) && { MaxAttempts: dice.upTo(3) }),
@@ -163,11 +201,14 @@ class Maker {
       ...(dice.chance(0.3) && { BackoffRate: dice.pick([1, 1.5, 3]) }),
       ...(dice.chance(0.3) && { MaxDelaySeconds: 12 }),
     }));
-    const catchers = later.length === 0 ? [] : Array.from({ length: dice.upTo(2) }, () => ({
-      ErrorEquals: names(),
-      Next: dice.pick(later),
-      ...(dice.chance(0.6) && { ResultPath: dice.pick(RESULT_PATHS.filter((path) => path !== "$.b.x")) }),
-    }));
+    const catchers =
+      later.length === 0
+        ? []
+        : Array.from({ length: dice.upTo(2) }, () => ({
+            ErrorEquals: names(),
+            Next: dice.pick(later),
+            ...(dice.chance(0.6) && { ResultPath: dice.pick(RESULT_PATHS.filter((path) => path !== "$.b.x")) }),
+          }));
     return { ...(retriers.length > 0 && { Retry: retriers }), ...(catchers.length > 0 && { Catch: catchers }) };
   }
 
@@ -178,20 +219,31 @@ class Maker {
     if (kind === "Parallel") {
       const guilty = dice.upTo(1);
       const branches = [0, 1].map((index) => this.machine(size(), depth + 1, fails && index === guilty));
-      return { Type: "Parallel", Branches: branches, ...common, ...handled, ...(dice.chance(0.5) && { ResultPath: "$.r" }) };
+      return {
+        Type: "Parallel",
+        Branches: branches,
+        ...common,
+        ...handled,
+        ...(dice.chance(0.5) && { ResultPath: "$.r" }),
+      };
     }
     const path = fails ? dice.pick(["$.list", "$.items", "$.a", "$.none"]) : undefined;
     if (path === undefined) return { Type: "Pass", ...common };
     return {
       ...{ Type: "Map", ItemsPath: path, MaxConcurrency: 1, ...common, ...handled },
       ItemProcessor: this.machine(size(), depth + 1, true),
-      ...(dice.chance(0.5) && { ItemSelector: { "v.$": "$$.Map.Item.Value", "i.$": "$$.Map.Item.Index", "a.$": "$.a", b: "t" } }),
+      ...(dice.chance(0.5) && {
+        ItemSelector: { "v.$": "$$.Map.Item.Value", "i.$": "$$.Map.Item.Index", "a.$": "$.a", b: "t" },
+      }),
       ...(dice.chance(0.5) && { ResultPath: "$.r" }),
     };
   }
 
   private rules(later: readonly string[], fails: boolean): Dict[] {
-    return Array.from({ length: 1 + this.dice.upTo(2) }, () => ({ ...this.rule(fails, 0), Next: this.dice.pick(later) }));
+    return Array.from({ length: 1 + this.dice.upTo(2) }, () => ({
+      ...this.rule(fails, 0),
+      Next: this.dice.pick(later),
+    }));
   }
 
   private rule(fails: boolean, depth: number): Dict {
@@ -209,12 +261,20 @@ class Maker {
       { Variable, StringMatches: "h*o w*" },
       { Variable, BooleanEquals: true },
       { Variable, TimestampLessThanEquals: "2026-01-01T01:00:00+01:00" },
-      { Variable: dice.pick(["$.none.deeper", "$.c.d", "$.list[2]", "$.c['e f'][0]", "$.a.b"]), IsPresent: dice.chance(0.5) },
+      {
+        Variable: dice.pick(["$.none.deeper", "$.c.d", "$.list[2]", "$.c['e f'][0]", "$.a.b"]),
+        IsPresent: dice.chance(0.5),
+      },
       { Variable, IsNull: true },
       { Variable, IsString: dice.chance(0.5) },
       { Variable, IsNumeric: true },
       { Variable, IsTimestamp: true },
-      ...(fails ? [{ Variable, NumericLessThanPath: "$.list[0]" }, { Variable, StringEqualsPath: "$.b" }] : []),
+      ...(fails
+        ? [
+            { Variable, NumericLessThanPath: "$.list[0]" },
+            { Variable, StringEqualsPath: "$.b" },
+          ]
+        : []),
     ]);
   }
 }

@@ -103,7 +103,8 @@ class Visit {
         return this.choice();
       case "Pass": {
         const input = this.effective();
-        const made = "Parameters" in state ? this.payload(state.Parameters, input, "States.ParameterPathFailure") : input;
+        const made =
+          "Parameters" in state ? this.payload(state.Parameters, input, "States.ParameterPathFailure") : input;
         return { next, data: this.output(this.combine("Result" in state ? state.Result : made)) };
       }
       default:
@@ -153,7 +154,9 @@ class Visit {
   private retries(error: Failed, counts: Map<Dict, number>): boolean {
     // The result's own paths fail again in the same way.
     if (error.name_ === "States.ResultPathMatchFailure") return false;
-    const retrier = ((this.state.Retry ?? []) as Dict[]).find((each) => matches(error.name_, each.ErrorEquals as string[]));
+    const retrier = ((this.state.Retry ?? []) as Dict[]).find((each) =>
+      matches(error.name_, each.ErrorEquals as string[]),
+    );
     if (!retrier) return false;
     const nth = counts.get(retrier) ?? 0;
     if (nth >= Number(retrier.MaxAttempts ?? 3)) return false;
@@ -164,7 +167,9 @@ class Visit {
   }
 
   private caught(error: Failed): { next: string | undefined; data: Value } {
-    const catcher = ((this.state.Catch ?? []) as Dict[]).find((each) => matches(error.name_, each.ErrorEquals as string[]));
+    const catcher = ((this.state.Catch ?? []) as Dict[]).find((each) =>
+      matches(error.name_, each.ErrorEquals as string[]),
+    );
     if (!catcher) throw error;
     const data = this.combine({ Error: error.name_, Cause: error.cause_ }, catcher);
     return { next: catcher.Next as string, data };
@@ -182,7 +187,9 @@ class Visit {
     }
     if (state.Type === "Parallel") {
       const begun = given("Parameters");
-      return this.children(() => (state.Branches as Dict[]).map((branch) => this.run.scope(branch, structuredClone(begun), this.context)));
+      return this.children(() =>
+        (state.Branches as Dict[]).map((branch) => this.run.scope(branch, structuredClone(begun), this.context)),
+      );
     }
     const items = typeof state.ItemsPath === "string" ? this.reference(state.ItemsPath, input) : input;
     if (!Array.isArray(items)) throw new Failed("States.Runtime");
@@ -222,7 +229,9 @@ class Visit {
     const path = by.ResultPath;
     if (path === null) return this.raw;
     if (path === undefined || path === "$") return result;
-    const names = [...String(path).matchAll(/\.([\w$-]+)|\['([^']*)'\]/g)].map(([, plain, quoted]) => plain ?? quoted ?? "");
+    const names = [...String(path).matchAll(/\.([\w$-]+)|\['([^']*)'\]/g)].map(
+      ([, plain, quoted]) => plain ?? quoted ?? "",
+    );
     const root = structuredClone(this.raw);
     let at: Value = root;
     names.forEach((name, index) => {
@@ -243,7 +252,12 @@ class Visit {
         try {
           return [name.slice(0, -2), this.compute(String(each), input)];
         } catch (thrown) {
-          if (thrown instanceof Failed) throw new Failed(JSON.stringify(value).includes("States.") && error === "States.ParameterPathFailure" ? "States.IntrinsicFailure" : error);
+          if (thrown instanceof Failed)
+            throw new Failed(
+              JSON.stringify(value).includes("States.") && error === "States.ParameterPathFailure"
+                ? "States.IntrinsicFailure"
+                : error,
+            );
           throw thrown;
         }
       }),
@@ -381,13 +395,20 @@ function select(path: string, root: Value): Value {
     if (token === "") throw new Error(`what is the path ${path}`);
     rest = rest.slice(token.length);
     const name = plain ?? quoted;
-    if (name !== undefined) found = found.flatMap((value) => (isDict(value) && Object.hasOwn(value, name) ? [value[name]] : []));
+    if (name !== undefined)
+      found = found.flatMap((value) => (isDict(value) && Object.hasOwn(value, name) ? [value[name]] : []));
     else if (index !== undefined)
-      found = found.flatMap((value) => (Array.isArray(value) && Number(index) < value.length ? [value[Number(index)]] : []));
+      found = found.flatMap((value) =>
+        Array.isArray(value) && Number(index) < value.length ? [value[Number(index)]] : [],
+      );
     else {
       const [from, to] = (slice ?? ":").split(":");
       if (found.some((value) => !Array.isArray(value) && !isDict(value))) throw new Failed("States.Runtime");
-      found = found.flatMap((value) => (all && isDict(value) ? Object.values(value) : (value as Value[]).slice(Number(from || 0), to ? Number(to) : undefined)));
+      found = found.flatMap((value) =>
+        all && isDict(value)
+          ? Object.values(value)
+          : (value as Value[]).slice(Number(from || 0), to ? Number(to) : undefined),
+      );
       several = true;
     }
     if (!several && found.length === 0) throw new Failed("States.Runtime", `nothing at ${path}`);
@@ -415,14 +436,18 @@ const INTRINSICS: Record<string, (args: Value[]) => Value> = {
   ArrayGetItem: ([list, index]) => (Array.isArray(list) && Number(index) < list.length ? list[Number(index)] : fail()),
   ArrayRange: ([from, to, step]) => {
     const list: number[] = [];
-    for (let at = Number(from); Number(step) > 0 ? at <= Number(to) : at >= Number(to); at += Number(step)) list.push(at);
+    for (let at = Number(from); Number(step) > 0 ? at <= Number(to) : at >= Number(to); at += Number(step))
+      list.push(at);
     return list;
   },
   ArrayPartition: ([list, size]) =>
-    (list as Value[]).flatMap((_, index, all) => (index % Number(size) === 0 ? [all.slice(index, index + Number(size))] : [])),
+    (list as Value[]).flatMap((_, index, all) =>
+      index % Number(size) === 0 ? [all.slice(index, index + Number(size))] : [],
+    ),
   ArrayUnique: ([list]) => [...new Map((list as Value[]).map((each) => [JSON.stringify(each), each])).values()],
   MathAdd: ([a, b]) => (typeof a === "number" && typeof b === "number" ? a + b : fail()),
-  StringSplit: ([text, by]) => (typeof text === "string" ? text.split(String(by)).filter((each) => each !== "") : fail()),
+  StringSplit: ([text, by]) =>
+    typeof text === "string" ? text.split(String(by)).filter((each) => each !== "") : fail(),
   Base64Encode: ([text]) => Buffer.from(String(text)).toString("base64"),
   Base64Decode: ([text]) => Buffer.from(String(text), "base64").toString(),
   JsonMerge: ([a, b]) => (isDict(a) && isDict(b) ? { ...a, ...b } : fail()),

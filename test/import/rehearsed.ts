@@ -1,5 +1,12 @@
 // A rehearsal of an imported state machine, with the outcomes of its tasks as mocks. It knows which step belongs to which state by ids and titles.
-import { compileWorkflow, type Imported, type Json, type JsonObject, Rehearsal, Schemas } from "../../machines/index.js";
+import {
+  compileWorkflow,
+  type Imported,
+  type Json,
+  type JsonObject,
+  Rehearsal,
+  Schemas,
+} from "../../machines/index.js";
 import type { Ended, Script } from "./interpreter.js";
 
 const schemas = new Schemas();
@@ -44,12 +51,24 @@ export function rehearse({ workflow }: Pick<Imported, "workflow">, inputs: JsonO
   return rehearsal.result;
 }
 
-const NAMES: Readonly<Record<string, string>> = { timeout: "States.Timeout", no_branch_matched: "States.NoChoiceMatched" };
-const PATHS = ["States.Runtime", "States.ParameterPathFailure", "States.IntrinsicFailure", "States.ResultPathMatchFailure"];
+const NAMES: Readonly<Record<string, string>> = {
+  timeout: "States.Timeout",
+  no_branch_matched: "States.NoChoiceMatched",
+};
+const PATHS = [
+  "States.Runtime",
+  "States.ParameterPathFailure",
+  "States.IntrinsicFailure",
+  "States.ResultPathMatchFailure",
+];
 
 /** An error of a path has one code here. What a cause says is the service's own wording. */
 const nameOf = (code: string | undefined) =>
-  code === undefined ? undefined : PATHS.includes(code) || code === "expression_error" ? "a path" : (NAMES[code] ?? code);
+  code === undefined
+    ? undefined
+    : PATHS.includes(code) || code === "expression_error"
+      ? "a path"
+      : (NAMES[code] ?? code);
 
 function withoutCauses(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutCauses);
@@ -74,6 +93,6 @@ export const comparedEnd = ({ status, output, error }: Ended): Compared =>
 export function comparedRun(result: ReturnType<typeof rehearse>): Compared {
   if (result.left !== undefined) return { status: `left: ${result.left}` };
   return result.state === "succeeded"
-    ? { status: "SUCCEEDED", output: withoutCauses(result.output as Json) }
+    ? { status: "SUCCEEDED", output: withoutCauses((result.output ?? null) as Json) }
     : { status: "FAILED", error: nameOf(result.error?.code) };
 }

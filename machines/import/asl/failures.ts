@@ -71,7 +71,10 @@ export function addFailures(state: State, failed: string, handling: Handling): v
   const after = caught.length === 0 ? raised : chain.aside("caught", "switch", { cases: caught, default: raised });
   // What the state's own paths fail with is not tried again: a second try would compute the same.
   for (const [name, suffix] of state.own)
-    chain.aside(suffix, "set_var", { variables: { failure: { Error: name, Cause: "${vars.result.error.message}" } }, next: after });
+    chain.aside(suffix, "set_var", {
+      variables: { failure: { Error: name, Cause: "${vars.result.error.message}" } },
+      next: after,
+    });
   const again = retriers.flatMap((retrier, index) => {
     const when = `(${matching(retrier.names)})`;
     const next = retrier.attempts < 1 ? [] : [waitAndRepeat(state, index, retrier, handling)];

@@ -354,7 +354,10 @@ export class MachineImport {
     if (Object.hasOwn(given, "Parameters")) {
       const scope = this.scopeOf(state, state.input);
       const payload = payloadOf(given.Parameters ?? null, scope, [...path, "Parameters"], this.report);
-      chain.add("parameters", "set_var", { variables: { state_input: payload }, ...this.caught(state, ofParameters(given)) });
+      chain.add("parameters", "set_var", {
+        variables: { state_input: payload },
+        ...this.caught(state, ofParameters(given)),
+      });
       state.input = "vars.state_input";
     }
     const retriers = retriersOf(given.Retry, [...path, "Retry"], this.report);

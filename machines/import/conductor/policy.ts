@@ -6,9 +6,33 @@ import type { Report } from "../report.js";
 
 /** Fields of a task definition that say nothing of how its task is carried out. */
 const DESCRIBING = [
-  ...["name", "description", "ownerApp", "ownerEmail", "createdBy", "updatedBy", "createTime", "updateTime", "inputKeys"],
-  ...["outputKeys", "retryCount", "retryLogic", "retryDelaySeconds", "timeoutSeconds", "timeoutPolicy", "backoffScaleFactor"],
-  ...["responseTimeoutSeconds", "concurrentExecLimit", "pollTimeoutSeconds", "maxRetryDelaySeconds", "rateLimitFrequencyInSeconds"],
+  ...[
+    "name",
+    "description",
+    "ownerApp",
+    "ownerEmail",
+    "createdBy",
+    "updatedBy",
+    "createTime",
+    "updateTime",
+    "inputKeys",
+  ],
+  ...[
+    "outputKeys",
+    "retryCount",
+    "retryLogic",
+    "retryDelaySeconds",
+    "timeoutSeconds",
+    "timeoutPolicy",
+    "backoffScaleFactor",
+  ],
+  ...[
+    "responseTimeoutSeconds",
+    "concurrentExecLimit",
+    "pollTimeoutSeconds",
+    "maxRetryDelaySeconds",
+    "rateLimitFrequencyInSeconds",
+  ],
   ...["accessPolicy", "totalTimeoutSeconds", "enforceSchema", "baseType", "version"],
 ];
 
@@ -22,11 +46,16 @@ export function policyOf(task: JsonObject, path: FieldPath, report: Report): Jso
       path,
       `the task definition ${String(task.name)}`,
       "it is not in this document, so its retries and timeouts are not known",
-      own === undefined ? "those that the action is registered with" : "its own retryCount, and else those that the action is registered with",
+      own === undefined
+        ? "those that the action is registered with"
+        : "its own retryCount, and else those that the action is registered with",
     );
-    return own === undefined ? {} : { retry: { max_attempts: own + 1, initial_backoff_ms: 60_000, multiplier: 1, jitter: false } };
+    return own === undefined
+      ? {}
+      : { retry: { max_attempts: own + 1, initial_backoff_ms: 60_000, multiplier: 1, jitter: false } };
   }
-  const number = (name: string, otherwise: number) => (typeof definition[name] === "number" ? definition[name] : otherwise);
+  const number = (name: string, otherwise: number) =>
+    typeof definition[name] === "number" ? definition[name] : otherwise;
   const at = [...path, "taskDefinition"];
   for (const [name, value] of Object.entries(definition))
     if (!DESCRIBING.includes(name) && !isNothing(value))
@@ -37,9 +66,18 @@ export function policyOf(task: JsonObject, path: FieldPath, report: Report): Jso
     report.refuse([...at, "retryLogic"], "LINEAR_BACKOFF", "a backoff is multiplied, not added to", "a fixed delay");
   const policy = String(definition.timeoutPolicy ?? "TIME_OUT_WF");
   const timeout = policy === "ALERT_ONLY" ? 0 : number("timeoutSeconds", 0);
-  const [response, poll, limit] = [number("responseTimeoutSeconds", 0), number("pollTimeoutSeconds", 0), number("concurrentExecLimit", 0)];
+  const [response, poll, limit] = [
+    number("responseTimeoutSeconds", 0),
+    number("pollTimeoutSeconds", 0),
+    number("concurrentExecLimit", 0),
+  ];
   if (response > 0)
-    report.note([...at, "responseTimeoutSeconds"], "responseTimeoutSeconds", "a worker says that it is alive with heartbeats", "heartbeat_timeout_ms");
+    report.note(
+      [...at, "responseTimeoutSeconds"],
+      "responseTimeoutSeconds",
+      "a worker says that it is alive with heartbeats",
+      "heartbeat_timeout_ms",
+    );
   return {
     timeout_ms: timeout > 0 ? ms(timeout) : LONGEST_WAIT_MS,
     ...(response > 0 && { heartbeat_timeout_ms: ms(response) }),
@@ -63,5 +101,10 @@ const WHY: Readonly<Record<string, string>> = {
 
 /** What a document has in a field that says nothing. */
 export const isNothing = (value: unknown): boolean =>
-  value === null || value === undefined || value === false || value === 0 || value === "" ||
-  (Array.isArray(value) && value.length === 0) || (isObject(value) && Object.keys(value).length === 0);
+  value === null ||
+  value === undefined ||
+  value === false ||
+  value === 0 ||
+  value === "" ||
+  (Array.isArray(value) && value.length === 0) ||
+  (isObject(value) && Object.keys(value).length === 0);

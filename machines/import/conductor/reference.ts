@@ -1,6 +1,7 @@
 // The references of Conductor (`${task.output.member}`) as templates. What a reference does not find is null there, so every step on the way is tested.
-import type { FieldPath } from "../../values/json-path.js";
+
 import { isObject, type Json } from "../../values/json.js";
+import type { FieldPath } from "../../values/json-path.js";
 import { celOf, presence, segmentsOf } from "../asl/path.js";
 import { escaped, literal, template } from "../cel.js";
 import { NoEquivalent, type Report } from "../report.js";
@@ -37,7 +38,12 @@ export function referenceCel(text: string, names: Names): string {
   }
   const variable = part === "output" ? names.output(first) : part === "input" ? names.input(first) : undefined;
   if (variable === undefined)
-    throw new NoEquivalent(what, part === "output" || part === "input" ? "no task of this name has one here" : "only the input and the output of a task are kept");
+    throw new NoEquivalent(
+      what,
+      part === "output" || part === "input"
+        ? "no task of this name has one here"
+        : "only the input and the output of a task are kept",
+    );
   return guarded("vars", [{ kind: "member", name: variable }, ...tail]);
 }
 
@@ -70,7 +76,8 @@ function textTemplateOf(text: string, names: Names, path: FieldPath, report: Rep
       at = found.index + found[0].length;
     }
     const rest = text.slice(at);
-    if (/\$\{/.test(rest)) throw new NoEquivalent(`the text ${text.slice(0, 60)}`, "it has a reference inside of a reference");
+    if (/\$\{/.test(rest))
+      throw new NoEquivalent(`the text ${text.slice(0, 60)}`, "it has a reference inside of a reference");
     return written + escaped(rest);
   } catch (error) {
     if (!(error instanceof NoEquivalent)) throw error;
@@ -84,7 +91,8 @@ export function celOfValue(value: Json, names: Names): string {
   if (typeof value === "string") {
     const whole = /^\$\{([^${}]+)\}$/.exec(value.trim());
     if (whole) return referenceCel(whole[1] ?? "", names);
-    if (/\$\{/.test(value)) throw new NoEquivalent("a text with references in a script", "only whole references are translated there");
+    if (/\$\{/.test(value))
+      throw new NoEquivalent("a text with references in a script", "only whole references are translated there");
     return literal(value);
   }
   if (Array.isArray(value)) return `[${value.map((each) => celOfValue(each, names)).join(", ")}]`;

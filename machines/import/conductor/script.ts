@@ -9,7 +9,7 @@ export interface Script {
   readonly cel: string;
   /** The same as a condition, as JavaScript takes a value for one. */
   readonly truth: string;
-  /** `==` and `!=`, which convert in JavaScript and do not here. */
+  /** It has comparisons that convert their operands in JavaScript, and do not here. */
   readonly loose: boolean;
 }
 
@@ -18,7 +18,8 @@ interface Value {
   readonly type: "bool" | "other";
 }
 
-const TOKEN = /\s*(?:(\d+(?:\.\d+)?)|('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|([A-Za-z_$][\w$]*)|(===|!==|==|!=|<=|>=|&&|\|\||[-+*/%<>!?:.,;()[\]{}]))/y;
+const TOKEN =
+  /\s*(?:(\d+(?:\.\d+)?)|('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|([A-Za-z_$][\w$]*)|(===|!==|==|!=|<=|>=|&&|\|\||[-+*/%<>!?:.,;()[\]{}]))/y;
 
 /** Throws NoEquivalent. */
 export function scriptOf(text: string, resolve: Resolve): Script {
@@ -55,7 +56,9 @@ class Reader {
   /** `(function () { … })()`, or `function f() { … } f()`. */
   private wrapped(): Value | undefined {
     const all = this.tokens.join(" ");
-    const [open, close] = all.startsWith("( function (") ? ["( function ( ) {", "} ) ( )"] : [/^function \w+ \( \) \{/.exec(all)?.[0] ?? "", ""];
+    const [open, close] = all.startsWith("( function (")
+      ? ["( function ( ) {", "} ) ( )"]
+      : [/^function \w+ \( \) \{/.exec(all)?.[0] ?? "", ""];
     if (open === "") return undefined;
     this.at = open.split(" ").length;
     const value = this.body();
@@ -78,7 +81,10 @@ class Reader {
     this.need(")");
     const then = this.block();
     const otherwise = this.taken("else") ? this.block() : this.body();
-    return { cel: `(${test} ? ${then.cel} : ${otherwise.cel})`, type: then.type === otherwise.type ? then.type : "other" };
+    return {
+      cel: `(${test} ? ${then.cel} : ${otherwise.cel})`,
+      type: then.type === otherwise.type ? then.type : "other",
+    };
   }
 
   private block(): Value {
@@ -94,7 +100,10 @@ class Reader {
     const then = this.expression();
     this.need(":");
     const otherwise = this.expression();
-    return { cel: `(${truthOf(test)} ? ${then.cel} : ${otherwise.cel})`, type: then.type === otherwise.type ? then.type : "other" };
+    return {
+      cel: `(${truthOf(test)} ? ${then.cel} : ${otherwise.cel})`,
+      type: then.type === otherwise.type ? then.type : "other",
+    };
   }
 
   private either(): Value {
@@ -123,6 +132,7 @@ class Reader {
   private relation(): Value {
     const left = this.sum();
     const sign = this.takenOne(["<=", ">=", "<", ">"]);
+    if (sign !== undefined) this.loose = true;
     return sign === undefined ? left : { cel: `(${left.cel} ${sign} ${this.sum().cel})`, type: "bool" };
   }
 
@@ -153,11 +163,13 @@ class Reader {
       if (this.taken(".")) {
         const name = this.next();
         if (!/^[A-Za-z_]\w*$/.test(name) || this.peek() === "(") throw this.none();
-        cel = name === "length" ? `size(${cel})` : member(cel, name);
+        // A member that is missing is undefined there; that of null is an error in both.
+        cel = name === "length" ? `size(${cel})` : maybe(cel, name);
       } else if (this.taken("[")) {
+        const name = this.peek() ?? "";
         const index = this.expression().cel;
         this.need("]");
-        cel = `${cel}[${index}]`;
+        cel = /^['"]/.test(name) && index === quoted(textOf(name)) ? maybe(cel, textOf(name)) : `${cel}[${index}]`;
       } else return cel === value.cel ? value : { cel, type: "other" };
     }
   }
@@ -236,8 +248,14 @@ class Reader {
 
   private none(): NoEquivalent {
     const token = this.tokens[Math.min(this.at, this.tokens.length - 1)] ?? "";
-    return new NoEquivalent("a script", `only one expression can be translated, and \`${this.text.slice(0, 60)}\` is more (at \`${token}\`)`);
+    return new NoEquivalent(
+      "a script",
+      `only one expression can be translated, and \`${this.text.slice(0, 60)}\` is more (at \`${token}\`)`,
+    );
   }
 }
+
+const maybe = (cel: string, name: string): string =>
+  `cel.bind(v, ${cel}, type(v) == map && !(${quoted(name)} in v) ? null : ${member("v", name)})`;
 
 const textOf = (token: string): string => token.slice(1, -1).replace(/\\(.)/g, "$1");

@@ -13,8 +13,28 @@ import { SIMPLE_STEPS, type TaskWriter } from "./tasks.js";
 
 /** Fields that say nothing of how a workflow runs. */
 const DESCRIBING = [
-  ...["name", "description", "version", "tasks", "inputParameters", "outputParameters", "schemaVersion", "restartable", "ownerEmail"],
-  ...["ownerApp", "createTime", "updateTime", "createdBy", "updatedBy", "timeoutPolicy", "timeoutSeconds", "variables", "metadata"],
+  ...[
+    "name",
+    "description",
+    "version",
+    "tasks",
+    "inputParameters",
+    "outputParameters",
+    "schemaVersion",
+    "restartable",
+    "ownerEmail",
+  ],
+  ...[
+    "ownerApp",
+    "createTime",
+    "updateTime",
+    "createdBy",
+    "updatedBy",
+    "timeoutPolicy",
+    "timeoutSeconds",
+    "variables",
+    "metadata",
+  ],
   ...["accessPolicy", "inputSchema", "outputSchema", "tags", "overwriteTags", "onlineMigrationEnabled"],
 ];
 
@@ -51,7 +71,8 @@ export class WorkflowImport implements TaskWriter, Names {
       this.types.set(reference, String(task.type ?? "SIMPLE"));
       this.variables.for(reference, reference);
     }
-    for (const [, reference = ""] of JSON.stringify(source).matchAll(/\$\{([^.{}]+)\.input[.}[]/g)) this.inputsRead.add(reference);
+    for (const [, reference = ""] of JSON.stringify(source).matchAll(/\$\{([^.{}]+)\.input[.}[]/g))
+      this.inputsRead.add(reference);
   }
 
   workflow(id: string, name: string): JsonObject {
@@ -61,14 +82,18 @@ export class WorkflowImport implements TaskWriter, Names {
         this.report.refuse([field], field, WHY[field] ?? "a workflow has nothing like it");
     const start = this.ids.for("#variables", "variables");
     const given = isObject(outputParameters) && Object.keys(outputParameters).length > 0;
-    const end = given ? this.end("end", templatesOf(outputParameters, this, ["outputParameters"], this.report)) : undefined;
+    const end = given
+      ? this.end("end", templatesOf(outputParameters, this, ["outputParameters"], this.report))
+      : undefined;
     const list = Array.isArray(tasks) ? tasks.filter(isObject) : [];
     const first = this.sequence(list, ["tasks"], end, { branch: false, last: !given });
     const begun = { variables: { variables: isObject(variables) ? variables : {} } };
     return {
       ...{ id, name },
       ...(typeof description === "string" && description !== "" && { description }),
-      ...(typeof timeoutSeconds === "number" && timeoutSeconds > 0 && timeoutPolicy !== "ALERT_ONLY" && { timeout_ms: Math.min(timeoutSeconds * 1_000, LONGEST_WAIT_MS) }),
+      ...(typeof timeoutSeconds === "number" &&
+        timeoutSeconds > 0 &&
+        timeoutPolicy !== "ALERT_ONLY" && { timeout_ms: Math.min(timeoutSeconds * 1_000, LONGEST_WAIT_MS) }),
       start,
       steps: [{ id: start, type: "set_var", ...begun, next: first ?? this.end("end", null) }, ...this.steps.reverse()],
     };
@@ -81,7 +106,9 @@ export class WorkflowImport implements TaskWriter, Names {
 
   input(reference: string): string | undefined {
     const type = this.types.get(reference);
-    return type === undefined || !SIMPLE_STEPS.has(type) ? undefined : this.variables.for(`${reference}#input`, `${reference}_input`);
+    return type === undefined || !SIMPLE_STEPS.has(type)
+      ? undefined
+      : this.variables.for(`${reference}#input`, `${reference}_input`);
   }
 
   readsInputOf(reference: string): boolean {
@@ -112,10 +139,13 @@ export class WorkflowImport implements TaskWriter, Names {
       const reference = String(task.taskReferenceName);
       const variable = this.output(reference);
       if (last && task.type !== "SWITCH" && task.type !== "DECISION" && task.type !== "TERMINATE")
-        behind = this.end(`${idOf(reference)}.end`, variable === undefined ? null : template(`vars[${JSON.stringify(variable)}]`));
+        behind = this.end(
+          `${idOf(reference)}.end`,
+          variable === undefined ? null : template(`vars[${JSON.stringify(variable)}]`),
+        );
       const forked = before && FORKS.includes(String(before.type));
       if (task.type === "JOIN" && forked) {
-        behind = this.fork(before, task, [...path, index - 1], at, behind, place);
+        behind = this.fork(before, task, [...path, index - 1], at, behind);
         index--;
       } else behind = this.task(task, at, behind, { ...place, last });
     }
@@ -143,19 +173,35 @@ export class WorkflowImport implements TaskWriter, Names {
       this.report.refuse([...path, field], field, TASK_WHY[field] ?? "a step has nothing like it");
     }
     if (task.asyncComplete === true)
-      this.report.refuse([...path, "asyncComplete"], "asyncComplete", "a step that waits for something from outside is a wait_for_signal of its own");
+      this.report.refuse(
+        [...path, "asyncComplete"],
+        "asyncComplete",
+        "a step that waits for something from outside is a wait_for_signal of its own",
+      );
   }
 
   /** The CEL of a script over the task's inputs. Null if it has none: that is reported. */
-  script(text: Json | undefined, inputs: JsonObject, path: FieldPath, own?: string): { cel: string; truth: string } | null {
+  script(
+    text: Json | undefined,
+    inputs: JsonObject,
+    path: FieldPath,
+    own?: string,
+  ): { cel: string; truth: string } | null {
     try {
       const script = scriptOf(String(text), (name) => {
         if (Object.hasOwn(inputs, name)) return celOfValue(inputs[name] ?? null, this);
         const variable = name === own ? this.variables.for(name, name) : this.output(name);
-        if (variable === undefined) throw new NoEquivalent(`$.${name} of a script`, "no input of the task has this name");
+        if (variable === undefined)
+          throw new NoEquivalent(`$.${name} of a script`, "no input of the task has this name");
         return `vars[${JSON.stringify(variable)}]`;
       });
-      if (script.loose) this.report.note(path, "== or != in a script", "they convert their operands", "a comparison that does not convert");
+      if (script.loose)
+        this.report.note(
+          path,
+          "a comparison in a script",
+          "JavaScript converts its operands",
+          "one without conversion: values of two types are not equal, and have no order",
+        );
       return script;
     } catch (error) {
       if (!(error instanceof NoEquivalent)) throw error;
@@ -168,11 +214,18 @@ export class WorkflowImport implements TaskWriter, Names {
     const inputs = isObject(task.inputParameters) ? task.inputParameters : {};
     const byName = task.evaluatorType === "value-param" || (task.type === "DECISION" && isNothing(task.caseExpression));
     const name = String(task.type === "DECISION" ? task.caseValueParam : task.expression);
-    const cel = byName ? this.valueOf(inputs[name] ?? null, [...path, "inputParameters", name]) : this.script(task.caseExpression ?? task.expression, inputs, [...path, "expression"])?.cel;
+    const cel = byName
+      ? this.valueOf(inputs[name] ?? null, [...path, "inputParameters", name])
+      : this.script(task.caseExpression ?? task.expression, inputs, [...path, "expression"])?.cel;
     const way = (tasks: Json | undefined, at: FieldPath) => {
       const list = Array.isArray(tasks) ? tasks.filter(isObject) : [];
       const first = this.sequence(list, at, next, place);
-      return first ?? (place.last ? this.endOfDecision(id, path) : this.add({ id: this.ids.for(`${at.join("/")}#none`, `${id}.none`), type: "noop" }));
+      return (
+        first ??
+        (place.last
+          ? this.endOfDecision(id, path)
+          : this.add({ id: this.ids.for(`${at.join("/")}#none`, `${id}.none`), type: "noop" }))
+      );
     };
     const cases = Object.entries(isObject(task.decisionCases) ? task.decisionCases : {}).map(([key, tasks]) => ({
       when: `cel.bind(v, ${cel ?? "null"}, type(v) in [string, double, int, bool] && string(v) == ${JSON.stringify(key)})`,
@@ -185,7 +238,12 @@ export class WorkflowImport implements TaskWriter, Names {
   }
 
   private endOfDecision(id: string, path: FieldPath): string {
-    this.report.note(path, "a decision as the last task", "its own output is what it has decided", "an empty output on its ways without tasks");
+    this.report.note(
+      path,
+      "a decision as the last task",
+      "its own output is what it has decided",
+      "an empty output on its ways without tasks",
+    );
     return this.end(`${id}.end`, {});
   }
 
@@ -204,8 +262,8 @@ export class WorkflowImport implements TaskWriter, Names {
     const inputs = isObject(task.inputParameters) ? task.inputParameters : {};
     const reference = String(task.taskReferenceName);
     const variable = this.variables.for(reference, reference);
-    if (inputs.keepLastN !== undefined) this.report.refuse([...path, "inputParameters", "keepLastN"], "keepLastN", "all rounds are kept");
-    if (!isNothing(task.loopOver) && Array.isArray(task.loopOver)) void 0;
+    if (inputs.keepLastN !== undefined)
+      this.report.refuse([...path, "inputParameters", "keepLastN"], "keepLastN", "all rounds are kept");
     const tasks = Array.isArray(task.loopOver) ? task.loopOver.filter(isObject) : [];
     const given = tasksIn(tasks, []).map(([each]) => String(each.taskReferenceName));
     const outputs = given.flatMap((each) => {
@@ -225,22 +283,46 @@ export class WorkflowImport implements TaskWriter, Names {
     const condition = this.script(task.loopCondition, inputs, [...path, "loopCondition"], reference)?.truth ?? "false";
     const repeat = this.add({
       id: this.ids.for(`${reference}#loop`, `${id}.loop`),
-      ...{ type: "while", condition: `iteration == 0 || ${condition}`, body: begin, max_iterations: 10_000, keep_last: 0, save_as: null },
+      ...{
+        type: "while",
+        condition: `iteration == 0 || ${condition}`,
+        body: begin,
+        max_iterations: 10_000,
+        keep_last: 0,
+        save_as: null,
+      },
       ...(next !== undefined && { next }),
     });
     return this.add({ id, type: "set_var", variables: { [variable]: {} }, next: repeat });
   }
 
   /** What the tasks of a branch give is set again behind the join, because a branch is a run of its own. */
-  private fork(fork: JsonObject, join: JsonObject, path: FieldPath, joinPath: FieldPath, next: string | undefined, place: Place): string {
+  private fork(
+    fork: JsonObject,
+    join: JsonObject,
+    path: FieldPath,
+    joinPath: FieldPath,
+    next: string | undefined,
+  ): string {
     const [reference, joined] = [String(fork.taskReferenceName), String(join.taskReferenceName)];
     const id = this.ids.for(reference, reference);
     if (fork.type !== "FORK_JOIN") {
-      this.report.refuse([...path, "type"], String(fork.type), "which tasks it has is known in a run only, and a foreach has one body", "a step that does nothing");
+      this.report.refuse(
+        [...path, "type"],
+        String(fork.type),
+        "which tasks it has is known in a run only, and a foreach has one body",
+        "a step that does nothing",
+      );
       return this.add({ id, type: "noop", ...(next !== undefined && { next }) });
     }
-    for (const [task, at] of [[fork, path], [join, joinPath]] as const) this.checkFields(task, at);
-    const branches = (Array.isArray(fork.forkTasks) ? fork.forkTasks : []).map((branch) => (Array.isArray(branch) ? branch.filter(isObject) : []));
+    for (const [task, at] of [
+      [fork, path],
+      [join, joinPath],
+    ] as const)
+      this.checkFields(task, at);
+    const branches = (Array.isArray(fork.forkTasks) ? fork.forkTasks : []).map((branch) =>
+      Array.isArray(branch) ? branch.filter(isObject) : [],
+    );
     this.checkJoin(join, branches, joinPath);
     const joinId = this.ids.for(joined, joined);
     const result = this.variables.for(`${joined}#branches`, `${joinId}_branches`);
@@ -259,13 +341,20 @@ export class WorkflowImport implements TaskWriter, Names {
       }
     });
     variables[this.variables.for(joined, joined)] = template(`{${outputs.join(", ")}}`);
-    const gathered = this.add({ id: this.ids.for(`${joined}#gathered`, `${joinId}.gathered`), type: "set_var", variables, ...(next !== undefined && { next }) });
+    const gathered = this.add({
+      id: this.ids.for(`${joined}#gathered`, `${joinId}.gathered`),
+      type: "set_var",
+      variables,
+      ...(next !== undefined && { next }),
+    });
     this.add({ id: joinId, type: "join", save_as: result, next: gathered });
     const begun = branches.map((branch, index) => {
       const end = this.end(`${id}.branch${index}.end`, "${vars}");
-      return [`branch${index}`, { next: this.sequence(branch, [...path, "forkTasks", index], end, { branch: true, last: false }) ?? end }];
+      return [
+        `branch${index}`,
+        { next: this.sequence(branch, [...path, "forkTasks", index], end, { branch: true, last: false }) ?? end },
+      ];
     });
-    void place;
     return this.add({ id, type: "parallel", branches: Object.fromEntries(begun) as JsonObject, next: joinId });
   }
 
@@ -274,12 +363,20 @@ export class WorkflowImport implements TaskWriter, Names {
     const lasts = branches.map((branch) => String(branch.at(-1)?.taskReferenceName));
     const missing = lasts.filter((last) => !on.includes(last));
     if (missing.length > 0)
-      this.report.refuse([...path, "joinOn"], `a join that does not wait for ${missing.join(", ")}`, "a branch that no join waits for is cancelled when the run ends", "a join of all branches");
+      this.report.refuse(
+        [...path, "joinOn"],
+        `a join that does not wait for ${missing.join(", ")}`,
+        "a branch that no join waits for is cancelled when the run ends",
+        "a join of all branches",
+      );
   }
 }
 
 /** All tasks, those inside of others too, with their places. */
-export function tasksIn(tasks: Json | undefined | readonly JsonObject[], path: FieldPath): readonly (readonly [JsonObject, FieldPath])[] {
+export function tasksIn(
+  tasks: Json | undefined | readonly JsonObject[],
+  path: FieldPath,
+): readonly (readonly [JsonObject, FieldPath])[] {
   const list = Array.isArray(tasks) ? (tasks as readonly Json[]) : [];
   return list.flatMap((task, index) => {
     const at = [...path, index];
@@ -287,7 +384,11 @@ export function tasksIn(tasks: Json | undefined | readonly JsonObject[], path: F
     if (!isObject(task)) return [];
     const inner = ["loopOver", "defaultCase", "forkTasks"].flatMap((field) => tasksIn(task[field], [...at, field]));
     const cases = Object.entries(isObject(task.decisionCases) ? task.decisionCases : {});
-    return [[task, at] as const, ...inner, ...cases.flatMap(([key, each]) => tasksIn(each, [...at, "decisionCases", key]))];
+    return [
+      [task, at] as const,
+      ...inner,
+      ...cases.flatMap(([key, each]) => tasksIn(each, [...at, "decisionCases", key])),
+    ];
   });
 }
 
@@ -296,9 +397,38 @@ const FORKS = ["FORK_JOIN", "FORK", "FORK_JOIN_DYNAMIC"];
 const NO_OUTPUT = ["SWITCH", "DECISION", "FORK_JOIN", "FORK_JOIN_DYNAMIC", "TERMINATE", "NOOP", "WAIT_FOR_WEBHOOK"];
 
 const FIELDS = [
-  ...["name", "taskReferenceName", "type", "description", "inputParameters", "decisionCases", "defaultCase", "evaluatorType", "expression"],
-  ...["caseValueParam", "caseExpression", "joinOn", "forkTasks", "loopOver", "loopCondition", "taskDefinition", "optional", "permissive"],
-  ...["startDelay", "subWorkflowParam", "sink", "dynamicTaskNameParam", "retryCount", "asyncComplete", "callbackFromWorker", "scriptExpression"],
+  ...[
+    "name",
+    "taskReferenceName",
+    "type",
+    "description",
+    "inputParameters",
+    "decisionCases",
+    "defaultCase",
+    "evaluatorType",
+    "expression",
+  ],
+  ...[
+    "caseValueParam",
+    "caseExpression",
+    "joinOn",
+    "forkTasks",
+    "loopOver",
+    "loopCondition",
+    "taskDefinition",
+    "optional",
+    "permissive",
+  ],
+  ...[
+    "startDelay",
+    "subWorkflowParam",
+    "sink",
+    "dynamicTaskNameParam",
+    "retryCount",
+    "asyncComplete",
+    "callbackFromWorker",
+    "scriptExpression",
+  ],
   ...["dynamicForkTasksParam", "dynamicForkTasksInputParamName", "joinMode"],
 ];
 
