@@ -316,7 +316,11 @@ reported with its JSON pointer, the reason, and what stands in its place; such a
 something that keeps its meaning and needs something outside of the document, such as a worker. The exit code is 1 unless all workflows mean the same as
 before. It asks no service, and publishes nothing.`,
     options: [
-      { flags: "--from <dialect>", says: "what the files are; default: seen from their content", choices: ["asl", "conductor"] },
+      {
+        flags: "--from <dialect>",
+        says: "what the files are; default: seen from their content",
+        choices: ["asl", "conductor"],
+      },
       { flags: "--id <id>", says: "of the workflow; default: its name, or that of the file" },
       { flags: "--out <folder>", says: "where to, as <id>.workflow.json; default: standard output" },
       { flags: "--report <file>", says: "write the report there, as JSON; default: lines on standard error" },

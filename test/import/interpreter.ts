@@ -58,11 +58,14 @@ class Execution {
     const states = machine.States as Record<string, Dict>;
     let [name, data]: [string | undefined, Value] = [machine.StartAt as string, input];
     while (name !== undefined) {
-      const state = states[name];
+      const state: Dict | undefined = states[name];
       if (!state) throw new Error(`there is no state ${name}`);
       if (this.left-- <= 0) throw new Error("the machine does not end");
       this.trail.push(name);
-      const entered = new Visit(this, state, name, data, { ...context, State: { Name: name } }).enter();
+      const entered: { next: string | undefined; data: Value } = new Visit(this, state, name, data, {
+        ...context,
+        State: { Name: name, EnteredTime: new Date(Date.UTC(2026, 0, 1) + this.waited * 1_000).toISOString() },
+      }).enter();
       [name, data] = [entered.next, entered.data];
     }
     return data;

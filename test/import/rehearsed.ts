@@ -44,7 +44,7 @@ export function rehearse({ workflow }: Pick<Imported, "workflow">, inputs: JsonO
     inputs,
     mocks: Object.fromEntries(mocks),
     startAt: Date.UTC(2026, 0, 1),
-    conforms: (schema, value, options) => schemas.violations(schema, value, options),
+    conforms: (schema, value, options) => schemas.conforms(schema, value, options),
   });
   for (let move = rehearsal.move(); move !== "over"; move = rehearsal.move())
     if (move !== "moved") throw new Error("another workflow is missing");

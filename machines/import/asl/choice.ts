@@ -32,8 +32,8 @@ const TYPES: Readonly<Record<string, (of: string) => string>> = {
 
 /** Throws NoEquivalent. `path`: that of the rule, for errors of the callers. */
 export function conditionOf(rule: JsonObject, scope: PathScope, path: FieldPath = []): string {
-  if (Array.isArray(rule.And)) return joined(rule.And, " && ", scope);
-  if (Array.isArray(rule.Or)) return joined(rule.Or, " || ", scope);
+  if (Array.isArray(rule.And)) return joined(rule.And, (first, rest) => `(${first} ? ${rest} : false)`, scope);
+  if (Array.isArray(rule.Or)) return joined(rule.Or, (first, rest) => `(${first} ? true : ${rest})`, scope);
   if (isObject(rule.Not)) return `!(${conditionOf(rule.Not, scope, path)})`;
   const operator = Object.keys(rule).find(
     (name) => !["Variable", "Next", "Comment", "Assign", "Output"].includes(name),
@@ -46,8 +46,10 @@ export function conditionOf(rule: JsonObject, scope: PathScope, path: FieldPath 
     : compared(operator, rule.Variable, value, scope);
 }
 
-function joined(rules: readonly Json[], by: string, scope: PathScope): string {
-  return rules.map((each) => `(${conditionOf(isObject(each) ? each : {}, scope)})`).join(by);
+/** In their order: CEL's own `&&` and `||` would pass over an error that comes before the value that decides. */
+function joined(rules: readonly Json[], by: (first: string, rest: string) => string, scope: PathScope): string {
+  const conditions = rules.map((each) => `(${conditionOf(isObject(each) ? each : {}, scope)})`);
+  return conditions.reduceRight((rest, first) => by(first, rest));
 }
 
 function tested(operator: string, variable: string, value: Json, scope: PathScope): string {
@@ -91,10 +93,11 @@ function compared(operator: string, variable: string, value: Json, scope: PathSc
   const typed = TYPES[type];
   const sign = OPERATORS[comparison];
   if (!typed || !sign) throw new NoEquivalent(`the comparison ${operator}`, "the specification has none of this name");
-  const right = isPath ? pathToCel(String(value), scope) : literal(value);
-  const types = isPath ? `${typed(left)} && ${typed(right)}` : typed(left);
-  if (type !== "Timestamp") return `${types} && ${left} ${sign} ${right}`;
-  return `${types} && timestamp(${left}) ${sign} timestamp(${right})`;
+  const valued = (of: string) => (type === "Timestamp" ? `timestamp(${of})` : of);
+  if (!isPath) return `${typed(left)} && ${valued(left)} ${sign} ${valued(literal(value))}`;
+  // A list has both values or fails, whatever the type of the first one is.
+  const both = `[[${left}, ${pathToCel(String(value), scope)}]]`;
+  return `${both}.exists(p, ${typed("p[0]")} && ${typed("p[1]")} && ${valued("p[0]")} ${sign} ${valued("p[1]")})`;
 }
 
 /** A star stands for any text, and a backslash takes the next character as it is. */
