@@ -5,7 +5,7 @@ import { generate } from "./generated.js";
 import { execute } from "./interpreter.js";
 import { comparedEnd, comparedRun, rehearse } from "./rehearsed.js";
 
-const MACHINES = Number(process.env.SAGA_TEST_MACHINES ?? 300);
+const MACHINES = Number(process.env.SAGA_TEST_MACHINES ?? 150);
 const FIRST = Number(process.env.SAGA_TEST_SEED ?? 1);
 
 describe("generated state machines", () => {

@@ -185,6 +185,17 @@ const CASES: readonly Case[] = [
     runs: [{ mocks: { a: [{ error: { code: "broken" } }], b: [{ output: { ok: 1 } }] }, ends: { b: 1 } }],
   },
   {
+    says: "an optional request may fail",
+    document: flow(
+      [{ name: "h", taskReferenceName: "response", type: "HTTP", optional: true, inputParameters: { http_request: { uri: "https://a.example" } } }],
+      { code: "${response.output.response.statusCode}" },
+    ),
+    runs: [
+      { mocks: { response: [{ error: { code: "http_500" } }] }, ends: { code: null } },
+      { mocks: { response: [{ output: { status: 204 } }] }, ends: { code: 204 } },
+    ],
+  },
+  {
     says: "variables are set one by one, and keep the others",
     document: {
       ...flow(

@@ -47,6 +47,8 @@ function step(about: About, to: TaskWriter, type: string, members: JsonObject, i
   const reference = String(task.taskReferenceName);
   const variable = to.readsInputOf(reference) ? to.input(reference) : undefined;
   const delay = typeof task.startDelay === "number" && task.startDelay > 0 ? task.startDelay * 1_000 : 0;
+  if (task.optional === true)
+    to.report.note([...about.path, "optional"], "optional", "a step that has failed has its error as its output", "`{error}`");
   if (task.permissive === true && task.optional !== true)
     to.report.refuse(
       [...about.path, "permissive"],
@@ -132,13 +134,9 @@ const http: Write = (about, to) => {
   };
   const timeout = Math.max(Number(request.readTimeOut ?? 0), 0) + Math.max(Number(request.connectionTimeOut ?? 0), 0);
   const { retry } = policyOf(task, path, to.report);
-  const output = {
-    response: {
-      statusCode: "${vars.response.status}",
-      headers: "${vars.response.headers}",
-      body: "${vars.response.body}",
-    },
-  };
+  const cel = '{"response": {"statusCode": vars.response.status, "headers": vars.response.headers, "body": vars.response.body}}';
+  // An optional request that has failed goes on here, and has an error in place of a response.
+  const output = template(task.optional === true ? `"error" in vars.response ? vars.response : ${cel}` : cel);
   const kept = to.add({
     id: to.ids.for(`${id}#kept`, `${id}.kept`),
     type: "set_var",

@@ -65,7 +65,7 @@ export class WorkflowImport implements TaskWriter, Names {
     private readonly source: JsonObject,
     readonly report: Report,
   ) {
-    this.variables.for("", "variables");
+    for (const own of ["variables", "response", "spawned"]) this.variables.for(`#${own}`, own);
     for (const [task] of tasksIn(source.tasks, ["tasks"])) {
       const reference = String(task.taskReferenceName);
       this.types.set(reference, String(task.type ?? "SIMPLE"));
