@@ -187,7 +187,15 @@ const CASES: readonly Case[] = [
   {
     says: "an optional request may fail",
     document: flow(
-      [{ name: "h", taskReferenceName: "response", type: "HTTP", optional: true, inputParameters: { http_request: { uri: "https://a.example" } } }],
+      [
+        {
+          name: "h",
+          taskReferenceName: "response",
+          type: "HTTP",
+          optional: true,
+          inputParameters: { http_request: { uri: "https://a.example" } },
+        },
+      ],
       { code: "${response.output.response.statusCode}" },
     ),
     runs: [

@@ -48,7 +48,12 @@ function step(about: About, to: TaskWriter, type: string, members: JsonObject, i
   const variable = to.readsInputOf(reference) ? to.input(reference) : undefined;
   const delay = typeof task.startDelay === "number" && task.startDelay > 0 ? task.startDelay * 1_000 : 0;
   if (task.optional === true)
-    to.report.note([...about.path, "optional"], "optional", "a step that has failed has its error as its output", "`{error}`");
+    to.report.note(
+      [...about.path, "optional"],
+      "optional",
+      "a step that has failed has its error as its output",
+      "`{error}`",
+    );
   if (task.permissive === true && task.optional !== true)
     to.report.refuse(
       [...about.path, "permissive"],
@@ -134,7 +139,8 @@ const http: Write = (about, to) => {
   };
   const timeout = Math.max(Number(request.readTimeOut ?? 0), 0) + Math.max(Number(request.connectionTimeOut ?? 0), 0);
   const { retry } = policyOf(task, path, to.report);
-  const cel = '{"response": {"statusCode": vars.response.status, "headers": vars.response.headers, "body": vars.response.body}}';
+  const cel =
+    '{"response": {"statusCode": vars.response.status, "headers": vars.response.headers, "body": vars.response.body}}';
   // An optional request that has failed goes on here, and has an error in place of a response.
   const output = template(task.optional === true ? `"error" in vars.response ? vars.response : ${cel}` : cel);
   const kept = to.add({
