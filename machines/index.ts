@@ -30,6 +30,15 @@ export {
 } from "./explain/explain.js";
 export { ExpressionError, ExpressionSyntaxError, MAX_SOURCE_CHARS } from "./expression/index.js";
 export { answerTo, scopeOf } from "./expression/scope.js";
+export {
+  DIALECTS,
+  type Dialect,
+  dialectOf,
+  type Imported,
+  type ImportOptions,
+  importWorkflow,
+} from "./import/import.js";
+export type { ImportFinding, ImportWeight } from "./import/report.js";
 export * from "./messages/audit.js";
 export * from "./messages/command.js";
 export * from "./messages/fact.js";

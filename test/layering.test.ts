@@ -64,6 +64,7 @@ const MACHINE_LAYERS: Readonly<Record<string, number>> = {
   memory: 9,
   rehearsal: 10,
   check: 10,
+  import: 10,
   index: 11,
 };
 

@@ -316,6 +316,32 @@ yours, or those of saga types pull. A graph that is no nesting of blocks stays a
     load: async () => (await import("./author/convert.js")).convert,
   },
   {
+    name: "import",
+    group: "Authoring",
+    parameters: "<files...>",
+    summary: "Makes workflows of state machines of AWS Step Functions and of workflows of Conductor",
+    details: `Takes JSON files: a state machine in the Amazon States Language, a workflow of Conductor, or a list of those. What has no equivalent is
+reported with its JSON pointer, the reason, and what stands in its place; such a workflow is written with --partial only. A note is about
+something that keeps its meaning and needs something outside of the document, such as a worker. The exit code is 1 unless all workflows mean the same as
+before. It asks no service, and publishes nothing.`,
+    options: [
+      {
+        flags: "--from <dialect>",
+        says: "what the files are; default: seen from their content",
+        choices: ["asl", "conductor"],
+      },
+      { flags: "--id <id>", says: "of the workflow; default: its name, or that of the file" },
+      { flags: "--out <folder>", says: "where to, one file for each workflow; default: standard output" },
+      { flags: "--report <file>", says: "write the report there, as JSON; default: lines on standard error" },
+      { flags: "--partial", says: "also write what does not mean the same" },
+    ],
+    examples: [
+      "saga import order.asl.json > order.workflow.json",
+      "saga import conductor/*.json --out workflows --report report.json",
+    ],
+    load: async () => (await import("./author/import.js")).importFiles,
+  },
+  {
     name: "check",
     group: "Authoring",
     parameters: "<files...>",

@@ -125,6 +125,53 @@ describe("saga, for authors,", () => {
     expect((await rig().saga("rule", "eval", path)).code).toBe(1);
   });
 
+  it("import writes a state machine and workflows of Conductor, and refuses what has no equivalent unless it takes a part", async () => {
+    const machine = file("pay.asl.json", { StartAt: "A", States: { A: { Type: "Pass", End: true } } });
+    const { code, stdout, stderr } = await saga(["import", machine], {});
+    expect([code, JSON.parse(stdout)]).toMatchObject([0, { id: "pay", start: "input" }]);
+    expect(stderr).toBe("1 workflows: 1 written, 1 with the same meaning\n");
+    const flow = (name: string, type: string) => ({
+      name,
+      version: 1,
+      tasks: [{ name: "t", taskReferenceName: "t", type }],
+    });
+    const flows = file("flows.json", [flow("one", "NOOP"), flow("two", "LLM_CHAT_COMPLETE")]);
+    const [out, report] = [join(home, "imported"), join(home, "report.json")];
+    expect((await saga(["import", flows], {})).code).toBe(2);
+    const parted = await saga(["import", flows, "--out", out, "--report", report], {});
+    expect([parted.code, parted.stdout, readdirSync(out)]).toEqual([1, "", ["one.workflow.json"]]);
+    expect(JSON.parse(readFileSync(report, "utf8"))).toMatchObject([
+      { id: "one", dialect: "conductor", written: true, findings: [] },
+      {
+        id: "two",
+        written: false,
+        findings: [{ pointer: "/tasks/0/type", weight: "refused", what: "LLM_CHAT_COMPLETE" }],
+      },
+    ]);
+    expect((await saga(["import", flows, "--out", out, "--partial"], {})).code).toBe(1);
+    expect(readdirSync(out)).toEqual(["one.workflow.json", "two.workflow.json"]);
+    const imported = readdirSync(out).map((name) => join(out, name));
+    expect((await saga(["check", ...imported], {})).code).toBe(0);
+  });
+
+  it("import says what is no document of another system, and what is not valid there", async () => {
+    const rule = file("rule.json", RULE);
+    expect(await saga(["import", rule], {})).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("is neither a state machine"),
+    });
+    const machine = file("lost.asl.json", { StartAt: "A", States: { A: { Type: "Pass", Next: "Nowhere" } } });
+    expect(await saga(["import", machine, "--from", "conductor"], {})).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("is of the dialect asl"),
+    });
+    expect(await saga(["import", machine, "--partial", "--id", "x"], {})).toMatchObject({
+      ...{ code: 1, stdout: "" },
+      stderr: expect.stringContaining('there is no step "Nowhere"'),
+    });
+    expect(await saga(["import", machine, "--id", "no id"], {})).toMatchObject({ code: 1, stdout: "" });
+  });
+
   it("convert writes a file, or what is published, as a module of define, and says why if it cannot", async () => {
     const out = join(home, "order.ts");
     expect(await rig().saga("convert", ORDER, "--out", out)).toMatchObject({ code: 0, stdout: `${out} is written\n` });

@@ -93,7 +93,7 @@ describe("saga, in one process,", () => {
     expect((await run("get", id, "--wait")).code).toBe(0);
   });
 
-  it("publish, diff, graph, convert, check, test, rule eval and types pull are for authors", async () => {
+  it("publish, diff, graph, convert, import, check, test, rule eval and types pull are for authors", async () => {
     const path = file("order.json", { id: "a", name: "A", start: "z", steps: [{ id: "z", type: "end" }] });
     expect(await run("diff", path)).toMatchObject({ code: 1 });
     expect(await run("publish", path)).toEqual(ok("workflow a 1 is published\n"));
@@ -101,6 +101,8 @@ describe("saga, in one process,", () => {
     expect(await run("graph", path)).toEqual(ok(/^stateDiagram-v2\n/));
     expect(await run("convert", path)).toEqual(ok(/^export const a = saga\("a", \{ name: "A" \}\)$/m));
     expect(await run("convert", "a")).toEqual(ok(/^ {2}\.end\(undefined, \{ id: "z" \}\);$/m));
+    const machine = file("m.asl.json", { StartAt: "A", States: { A: { Type: "Succeed" } } });
+    expect(await run("import", machine)).toMatchObject({ code: 0, stdout: expect.stringMatching(/^ {2}"id": "m",$/m) });
     expect(await run("check", path)).toMatchObject({ code: 0, stdout: "" });
     const tests = file("a.saga-test.json", { workflow: "order.json", tests: [{ name: "ends" }] });
     expect(await run("test", tests)).toEqual(ok(/1 passed, 0 failed\n$/));

@@ -51,6 +51,7 @@ const LINES: Readonly<Record<string, Line>> = {
   diff: { args: "order.json" },
   graph: { args: "order.json" },
   convert: { args: "order.json", isText: true },
+  import: { args: "machine.asl.json", isText: true },
   check: { args: "order.json" },
   test: { args: "order.saga-test.json" },
   "rule eval": { args: "rule.json --inputs {}" },
@@ -130,6 +131,7 @@ describeWithTerminal("every command", () => {
   beforeAll(async () => {
     const write = (name: string, content: unknown) => writeFileSync(join(home, name), JSON.stringify(content));
     write("order.json", { id: "a", name: "A", start: "z", steps: [{ id: "z", type: "end" }] });
+    write("machine.asl.json", { StartAt: "A", States: { A: { Type: "Succeed" } } });
     write("order.saga-test.json", { workflow: "order.json", tests: [{ name: "ends" }] });
     const row = { when: "true", then: { by: "freight" } };
     write("rule.json", {

@@ -24,7 +24,7 @@ const SUBJECTS: readonly (readonly [subject: string, names: readonly string[]])[
   ["Definitions", ["definitions", "workflows", "steps", "functions", "money", "testing", "check"]],
   ["Programs", ["workers", "protocol", "client", "api", "cli"]],
   ["Operation", ["operations", "security", "runbook", "scale", "load-testing"]],
-  ["Coming from", ["from-temporal", "from-step-functions", "from-camunda", "from-masstransit"]],
+  ["Coming from", ["from-temporal", "from-step-functions", "from-conductor", "from-camunda", "from-masstransit"]],
   ["Inside", ["architecture", "decisions"]],
 ];
 /** What no subject lists. A new page is on the site before anybody has thought of its subject. */
