@@ -1,5 +1,7 @@
 // Public documents of other systems: each is imported, and what is imported is rehearsed and compared with the interpreter. The documents are not part of
-// this repository (README.md beside this file says which they are): SAGA_TEST_IMPORT_CORPUS names a folder that has them.
+// this repository (README.md beside this file says which they are): SAGA_TEST_IMPORT_CORPUS names a folder that has them. What the pages say of them is
+// compared with the table in pages.test.ts.
+// @module-tag alone
 import { readdirSync, readFileSync } from "node:fs";
 import { join, sep } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -17,7 +19,6 @@ import { comparedEnd, comparedRun, rehearse, tasksOf } from "./rehearsed.js";
 
 const FOLDER = process.env.SAGA_TEST_IMPORT_CORPUS;
 const TABLE = join(import.meta.dirname, "corpus.txt");
-const PAGES = join(import.meta.dirname, "../../docs");
 /** Runs of one document. */
 const MOST_RUNS = 4;
 
@@ -150,21 +151,5 @@ describe.skipIf(FOLDER === undefined)("public documents", () => {
   }, async () => {
     const lines = documentsIn(FOLDER ?? "").map(lineOf);
     await expect(`${lines.join("\n")}\n`).toMatchFileSnapshot(TABLE);
-  });
-});
-
-describe("the pages", () => {
-  it.each([
-    ["asl", "from-step-functions.md"],
-    ["conductor", "from-conductor.md"],
-  ])("say how many public documents of %s are imported (%s)", (dialect, page) => {
-    const lines = readFileSync(TABLE, "utf8")
-      .split("\n")
-      .filter((line) => line.split(" ")[1] === dialect);
-    const imported = lines.filter((line) => line.startsWith("imported")).length;
-    const runs = lines.reduce((sum, line) => sum + Number(/\| (\d+) runs$/.exec(line)?.[1] ?? 0), 0);
-    const text = readFileSync(join(PAGES, page), "utf8");
-    expect(text).toContain(`Of ${lines.length} public documents, ${imported} are imported`);
-    expect(text).toContain(`${runs.toLocaleString("en")} rehearsals`);
   });
 });
