@@ -110,6 +110,6 @@ describe("saga", () => {
     expect(readdirSync(dirname(MAIN))).toContain("main.js");
     const text = load(MAIN);
     expect(text).toContain("saga/signing/v1/");
-    expect([text.length < 160_000, /CONNECTION_CLOSED|createMachine|fastify/.test(text)]).toEqual([true, false]);
+    expect([text.length < 200_000, /CONNECTION_CLOSED|createMachine|fastify/.test(text)]).toEqual([true, false]);
   });
 });

@@ -233,9 +233,21 @@ describe("a start form", () => {
   it("sends what was filled in, and nothing else", () => {
     const workflow = { id: "order", version: 2 };
     expect(startBody(workflow, { a: 1 }, options)).toEqual({ workflow_id: "order", version: 2, inputs: { a: 1 } });
-    const all = { entrypoint: "late", businessKey: "k", onConflict: "return", labels: "region = eu\n\nurl=a=b", dryRun: true };
+    const all = {
+      entrypoint: "late",
+      businessKey: "k",
+      onConflict: "return",
+      labels: "region = eu\n\nurl=a=b",
+      dryRun: true,
+    };
     expect(startBody(workflow, {}, all)).toMatchObject({
-      ...{ entrypoint: "late", business_key: "k", on_conflict: "return", labels: { region: "eu", url: "a=b" }, dry_run: true },
+      ...{
+        entrypoint: "late",
+        business_key: "k",
+        on_conflict: "return",
+        labels: { region: "eu", url: "a=b" },
+        dry_run: true,
+      },
     });
   });
 

@@ -275,12 +275,12 @@ const PLAIN_NAMES = [...STEP_TYPES.keys()].filter(
   (name) => name.includes("_") || /^(foreach|parallel|noop)$/.test(name),
 );
 /**
- * What shows a workflow as an example, the load of `saga bench`, the name that the API has for the action of a request, and the typed builder of definitions, which has a method
- * for each type: its own test compares its attributes with those of the steps.
+ * What shows a workflow as an example, the load of `saga bench`, the name that the API has for the action of a request, the importers, which write documents, and the typed builder of
+ * definitions, which has a method for each type: its own test compares its attributes with those of the steps.
  */
 const MAY_NAME = [
   ...[/^machines\/steps\//, /^src\/api\/examples\//, /^machines\/state\/call\.ts$/, /^src\/sdk\/define\//],
-  ...[/^src\/sdk\/create\/template\//, /^src\/cli\/bench\//],
+  ...[/^src\/sdk\/create\/template\//, /^src\/cli\/bench\//, /^machines\/import\//],
 ];
 
 describe("the code outside machines/steps", () => {
