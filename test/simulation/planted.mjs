@@ -203,6 +203,18 @@ export const PLANTED = [
     find: "inputs, tenantId, runId: fireRunId(id) },",
     replace: "inputs, tenantId, runId: asRunId(derivedUuid(`${id}/${Math.random()}`)) },",
   },
+  {
+    name: "a signal with a start is not owed by its commit",
+    file: "src/run/starter.ts",
+    find: "...(signal ? [{ id: signal.id, to: run.id, command: signal }] : [])",
+    replace: "",
+  },
+  {
+    name: "two starts of a business key both win",
+    file: "src/store/engine/commit/general.ts",
+    find: " and new_run.id not in (select run_id from key_lost)",
+    replace: "",
+  },
   ...MUTANTS.filter(({ name }) => OF_ALL.includes(name)),
 ];
 

@@ -7,6 +7,7 @@ import { Auditor } from "./parts/auditor.js";
 import { Bulk } from "./parts/bulk.js";
 import { Carriers } from "./parts/carriers.js";
 import { Clients } from "./parts/clients.js";
+import { HeldKeys } from "./parts/held-keys.js";
 import { Listeners } from "./parts/listeners.js";
 import { Operators } from "./parts/operators.js";
 import { Slots } from "./parts/slots.js";
@@ -40,7 +41,7 @@ export interface Told {
 export const ALL_FAULTS: readonly string[] = [...FAULTS, ...STORE_FAULTS, ...PUSH_FAULTS];
 
 /** Parts whose laws need a store that forgets nothing it has acknowledged, and a clock of it that goes on. */
-const REMEMBERED = [Watchers, Bulk, Triggers, Listeners, Slots] as const;
+const REMEMBERED = [Watchers, Bulk, Triggers, Listeners, Slots, HeldKeys] as const;
 
 const SETUP_MS = 600_000;
 /** After the storm: what ends by itself has ended, and the rest is cancelled. */

@@ -265,7 +265,10 @@ export class SimulatedWorker {
     ledger.note(step);
     const known = this.held.get(id);
     if (known) known.via = stream;
-    if (known?.answer) this.say(stream, known.answer);
+    if (known?.answer) {
+      stream.unanswered.delete(id);
+      this.say(stream, known.answer);
+    }
     if (known) return;
     const held: Held = { via: stream, deadlineAt: Date.parse(step.deadline_at) };
     this.held.set(id, held);
