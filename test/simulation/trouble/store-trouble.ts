@@ -68,6 +68,7 @@ export class StoreTrouble implements Part {
     const { cluster } = this.scene;
     this.scene.tell(`the store is away for ${Math.round(ms)} ms`);
     cluster.cutAll();
+    await this.untilFree();
     await cluster.postgres.query(otherServer(++this.servers));
     await this.refuse(REFUSALS.starting, ms);
   }
@@ -81,6 +82,7 @@ export class StoreTrouble implements Part {
     const recorded = new Set(ledger.recorded);
     await cluster.sleep(lagMs);
     cluster.cutAll();
+    await this.untilFree();
     const before = await this.runs();
     await postgres.restore(standby);
     await postgres.query(otherServer(++this.servers));
@@ -97,6 +99,12 @@ export class StoreTrouble implements Part {
     scene.tell(`a standby takes over: ${Math.round(lagMs)} ms are lost, with ${lost} runs`);
     if (chance() < 0.5) this.jump();
     await this.refuse(REFUSALS.starting, chance() * chance() * LONGEST_MS);
+  }
+
+  /** The operator's own sessions are not cut, and one may be in the middle of something. */
+  private async untilFree(): Promise<void> {
+    const { cluster } = this.scene;
+    while (cluster.postgres.isHeld) await cluster.sleep(1);
   }
 
   private async runs(): Promise<ReadonlyMap<RunId, { readonly root: string; readonly fence: string }>> {

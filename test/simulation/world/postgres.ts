@@ -191,7 +191,12 @@ export class SimulatedPostgres {
     return session.socket;
   }
 
-  /** A statement of the simulation itself, outside simulated time. */
+  /** A session is in the middle of a transaction, or of a statement. */
+  get isHeld(): boolean {
+    return this.holder !== undefined;
+  }
+
+  /** A statement of the simulation itself, outside simulated time. Throws while the backend is held. */
   query<Row>(statement: string, parameters: unknown[] = []): Promise<Row[]> {
     if (this.holder) throw new Error(`The backend belongs to a session of ${this.holder.owner}.`);
     return this.alone(async () => (await this.pg.query<Row>(statement, parameters)).rows);
