@@ -29,7 +29,12 @@ const shadowing = () =>
 describe("a document that is named like a part of a path", () => {
   it("stands only where ids are UUIDs, or is a workflow or a rule", () => {
     expect([...new Set(shadowing())].sort()).toEqual([
-      ...["/api/v1/sagas counts", "/api/v1/sagas start", "/api/v1/workflows validate"],
+      ...[
+        "/api/v1/sagas counts",
+        "/api/v1/sagas signal_with_start",
+        "/api/v1/sagas start",
+        "/api/v1/workflows validate",
+      ],
     ]);
   });
 

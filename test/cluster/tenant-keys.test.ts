@@ -150,7 +150,29 @@ async function tryKey(id: string, { path, body, other }: Case): Promise<void> {
 
 describe("an idempotency key of another tenant", () => {
   it("is tried with every operation that takes one", () => {
-    expect(KEYED.sort()).toEqual(Object.keys({ ...MAKING, ...DERIVING, ...SENDING }).sort());
+    expect(KEYED.sort()).toEqual(Object.keys({ ...MAKING, ...DERIVING, ...SENDING, signalWithStart: {} }).sort());
+  });
+
+  it("is a new one for a signal with a start, and so is a business key: signalWithStart", async () => {
+    const key = uuidv7();
+    const body = { workflow_id: "waits", business_key: "shared", signal: { name: "note", payload: { n: 1 } } };
+    const send = async (bearer: string) => {
+      const { status, json, text } = await two.send(bearer, "POST", "/sagas/signal_with_start", body, key);
+      expect(status, text).toBe(202);
+      return json;
+    };
+    const [their, own] = [await send(two.theirs), await send(two.own)];
+    expect([their.deduplicated, own.deduplicated]).toEqual([false, false]);
+    expect(own.run_id).not.toBe(their.run_id);
+    for (const [bearer, first] of [
+      [two.theirs, their],
+      [two.own, own],
+    ] as const) {
+      const { run_id, signal_id } = first;
+      expect(await send(bearer)).toMatchObject({ run_id, signal_id, deduplicated: true });
+      const { items } = await two.ask(bearer, "GET", `/sagas/${run_id}/signals`);
+      expect(items).toMatchObject([{ id: signal_id, payload: { n: 1 } }]);
+    }
   });
 
   it.each(Object.entries({ ...MAKING, ...DERIVING }))("is a new one, and what it has made stays: %s", tryKey);
