@@ -26,7 +26,7 @@ describe("saga, for runs,", () => {
     expect(first).toMatchObject({ code: 0, stdout: expect.stringMatching(UUID), stderr: "" });
     const again = await rig().saga("start", "echo", "--key", "once");
     expect([again.code, again.stdout]).toEqual([0, first.stdout]);
-    expect(again.stderr).toContain("this key has started run");
+    expect(again.stderr).toContain("was there before: nothing was started");
   });
 
   it("start takes inputs with money, emoji, null and empty lists, from standard input, and waits", async () => {
