@@ -1537,7 +1537,7 @@ export const MUTANTS = [
     find: " holder where holder.run_id = first.expected",
     replace: " holder",
     test: "test/store/contract.test.ts",
-    red: "a commit that takes a business key from one that holds it no more",
+    red: "a commit loses that takes a business key from one that holds it no more",
   },
   {
     name: "a run of a burst is cancelled although it has begun",
