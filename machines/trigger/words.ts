@@ -13,8 +13,6 @@ const WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Satur
 const MOST_TIMES = 8;
 const LONGEST_SCHEDULE = 256;
 
-const [MINUTES, HOURS] = [span(0, 59), span(0, 23)];
-
 /** `At 09:00 and 17:30 on Monday to Friday, Europe/Vienna, up to 60 s late`. Undefined: there is no schedule that can be read. */
 export function scheduleInWords(config: JsonObject): string | undefined {
   const { schedule, time_zone: zone, jitter_ms: jitter } = config;
@@ -31,7 +29,7 @@ export function scheduleInWords(config: JsonObject): string | undefined {
   const isoWeekdays = distinct(weekdays.map((day) => (day === 0 ? 7 : day)));
   const which = { days, weekdays: isoWeekdays, isDayFree: fields[2] === "*", isWeekdayFree: fields[4] === "*" };
   const parts = [
-    [timesIn(minutes, hours), daysIn(which) ?? (isAll(hours, HOURS) ? "" : "every day"), monthsIn(months)],
+    [timesIn(minutes, hours), daysIn(which) ?? (hours.length === 24 ? "" : "every day"), monthsIn(months)],
     [typeof zone === "string" ? zone : "UTC"],
     [boundsIn(config)],
     [typeof jitter === "number" && jitter > 0 ? `up to ${duration(jitter)} late` : ""],
@@ -71,9 +69,9 @@ function valuesOf(
 }
 
 function timesIn(minutes: readonly number[], hours: readonly number[]): string {
-  const every = isAll(minutes, MINUTES) ? "Every minute" : everyIn(minutes);
+  const every = minutes.length === 60 ? "Every minute" : everyIn(minutes);
   const at = `At minute${minutes.length === 1 ? "" : "s"} ${listed(minutes, String)}`;
-  if (isAll(hours, HOURS))
+  if (hours.length === 24)
     return every ?? (minutes.length === 1 && minutes[0] === 0 ? "Every hour" : `${at} of every hour`);
   if (minutes.length * hours.length <= MOST_TIMES)
     return `At ${joined(hours.flatMap((hour) => minutes.map((minute) => clock(hour, minute))))}`;
@@ -145,10 +143,4 @@ const clock = (hour: number, minute: number) => [hour, minute].map((part) => Str
 
 const duration = (ms: number) => (ms % 1_000 === 0 ? `${ms / 1_000} s` : `${ms} ms`);
 
-const isAll = (values: readonly number[], all: readonly number[]) => values.length === all.length;
-
 const distinct = (values: readonly number[]) => [...new Set(values)].sort((a, b) => a - b);
-
-function span(from: number, to: number): readonly number[] {
-  return Array.from({ length: to - from + 1 }, (_, nth) => from + nth);
-}

@@ -133,7 +133,7 @@ export function newRunRow(context: RunContext, mark: StartMark, madeBy?: RunId):
 
 const NO_KEY = { scope: undefined, key: undefined };
 
-/** The scope of an idempotency key is tenant and workflow. A storage format: it must never change. */
+/** The scope of an idempotency key, and of a business key that is held, is tenant and workflow. A storage format: it must never change. */
 export function startKey(
   { tenantId, workflowId }: Pick<RunIdentity, "tenantId" | "workflowId">,
   key: string,

@@ -5,7 +5,7 @@ import * as Type from "typebox";
 import type { Acted, Json, OperatorActName } from "../../machines/index.js";
 import { conflict } from "../errors.js";
 import { type ActBody, commandOf } from "../operate/index.js";
-import { accepted } from "./commands.js";
+import { accepted, MAX_REASON } from "./commands.js";
 import type { ApiDeps } from "./deps.js";
 import { withoutDefaults } from "./http/absent.js";
 import { AnyObject, NoMembers, refuseLargePayload, refuseNames } from "./http/body.js";
@@ -13,8 +13,6 @@ import { commandOptions, IdempotencyHeader, idempotencyKey } from "./http/idempo
 import { path, RunIdText } from "./http/parameters.js";
 import { object, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
-
-const MAX_REASON = 2000;
 
 const Reason = Type.String({ maxLength: MAX_REASON });
 const Why = Type.Object({ reason: Type.Optional(Reason) }, { default: {} });

@@ -22,7 +22,8 @@ import { CommandHeaders, traceOf } from "./http/trace.js";
 import type { Api } from "./http/validation.js";
 import { atRest, WAIT } from "./waiting.js";
 
-const MAX_REASON = 2000;
+/** Characters of why a person does something. */
+export const MAX_REASON = 2_000;
 
 export const Cancel = Type.Object(
   {

@@ -119,10 +119,10 @@ function startRoute(app: Api, { starter, waiters, canceller }: ApiDeps & Shared)
     response: responses({ 200: ENDED, 202: STARTED }, 400, 404, 409, 413, 415, 422, 429, 501),
   };
   app.post("/api/v1/sagas/start", { schema }, async (request, reply) => {
-    const { on_conflict: onConflict } = request.body;
-    if (onConflict === "cancel_old" && !canceller)
+    const policy = policyIn(request.body);
+    if (policy.onConflict === "cancel_old" && !canceller)
       throw notConfigured("no canceller is configured: this service cancels no runs");
-    const answer = await starter.start({ ...startRequest(request), ...heldBy(request.body), onConflict });
+    const answer = await starter.start({ ...startRequest(request), ...policy });
     reply.status(202).header("Location", `/api/v1/sagas/${answer.runId}`);
     const { wait_ms: ms = 0 } = request.query;
     const run = ms > 0 ? await endOf(answer, waiters, ms, request, reply) : undefined;
@@ -131,21 +131,22 @@ function startRoute(app: Api, { starter, waiters, canceller }: ApiDeps & Shared)
   });
 }
 
-/** What the start of a run that is to hold its business key has besides. */
-function heldBy({ business_key: key, on_conflict: onConflict, debounce, delay_ms: delayMs }: Static<typeof Start>) {
-  const member = onConflict ? "on_conflict" : "debounce";
-  if ((onConflict || debounce) && key === undefined) {
-    const message = `is required with ${member}`;
-    throw badRequest(`$.business_key ${message}`, [{ path: "$.business_key", message }]);
-  }
-  if (!debounce) return undefined;
-  if (delayMs !== undefined) {
-    const message = "must not be given with debounce, which delays the run itself";
-    throw badRequest(`$.delay_ms ${message}`, [{ path: "$.delay_ms", message }]);
-  }
-  const { window_ms: windowMs, max_ms: maxMs } = debounce;
-  return { debounce: { windowMs, ...(maxMs !== undefined && { maxMs }) } };
+/** What becomes of the start while another run holds its business key. Throws 400 where there is no key, or a delay besides. */
+function policyIn(body: Static<typeof Start>): Pick<StartRequest, "onConflict" | "debounce"> {
+  const { business_key: key, on_conflict: onConflict, debounce, delay_ms: delayMs } = body;
+  if ((onConflict || debounce) && key === undefined)
+    throw wrong("business_key", `is required with ${onConflict ? "on_conflict" : "debounce"}`);
+  if (debounce && delayMs !== undefined)
+    throw wrong("delay_ms", "must not be given with debounce, which delays the run itself");
+  const { window_ms: windowMs, max_ms: maxMs } = debounce ?? {};
+  return {
+    onConflict,
+    ...(windowMs !== undefined && { debounce: { windowMs, ...(maxMs !== undefined && { maxMs }) } }),
+  };
 }
+
+const wrong = (member: string, message: string) =>
+  badRequest(`$.${member} ${message}`, [{ path: `$.${member}`, message }]);
 
 /** A run that holds the key may end before the signal reaches it: then another one is started. */
 const MOST_HOLDERS = 5;
@@ -238,6 +239,5 @@ function startRequest(request: FastifyRequest<{ Body: Static<typeof Members> }>)
 /** The service derives such ids for runs that are still to be started: who took one would take the place of that run. */
 function refuseDerived(runId: RunId): void {
   if (uuidVersion(runId) !== 8) return;
-  const message = "must not be a UUID of version 8";
-  throw badRequest(`$.run_id ${message}: those are the ids that the service derives`, [{ path: "$.run_id", message }]);
+  throw wrong("run_id", "must not be a UUID of version 8: those are the ids that the service derives");
 }

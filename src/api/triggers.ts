@@ -8,6 +8,7 @@ import { listFires } from "../store/engine/trigger-fires.js";
 import type { Reach } from "../store/lists/reach.js";
 import { listTriggers, readTrigger, type TriggerRow, triggerItem } from "../store/lists/triggers.js";
 import { delayOf, noSuchTrigger, Schedule } from "../trigger/index.js";
+import { MAX_REASON } from "./commands.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, refuseLargePayload, shaped } from "./http/body.js";
 import { IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
@@ -27,8 +28,6 @@ const Document = shaped<unknown>(
   AnyObject({ description: "A SagaTrigger. Unknown fields are refused." }),
   () => ANYTHING,
 );
-
-const MAX_REASON = 2_000;
 
 const Change = Type.Object({
   enabled: Type.Optional(Type.Boolean()),

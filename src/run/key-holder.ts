@@ -1,10 +1,9 @@
 // Business keys that runs hold. A start with a policy for conflicts, or one of a burst of starts, is based on the run that holds its key: the commit of the
 // start checks that the holder is still the same (law 1), and cancels it where the policy says so.
-import type { Sql } from "postgres";
 import { type Row, type RunId, type SentCommand, startKey } from "../../machines/index.js";
 import { conflict } from "../errors.js";
 import { derivedUuid } from "../ids.js";
-import { type Holder, holderOf } from "../store/engine/held-keys.js";
+import type { Holder } from "../store/engine/load.js";
 import type { StartAnswer, StartRequest } from "./ports.js";
 
 /** How a new run comes to hold its key. */
@@ -16,33 +15,30 @@ export interface Hold {
   readonly cancel?: SentCommand;
 }
 
-/** Undefined: no run has held the business key of the start. */
-export async function holderFor(sql: Sql, request: StartRequest): Promise<Holder | undefined> {
-  const { businessKey: key } = request;
-  return key === undefined ? undefined : holderOf(sql, { ...startKey(request, key), key });
+/** The key that the start is to hold. Undefined: it holds none, and meets no conflict. A dry run neither holds one nor ends the run that does. */
+export function keyToHold(request: StartRequest): ReturnType<typeof startKey> | undefined {
+  const { businessKey, onConflict, debounce, dryRun } = request;
+  return businessKey === undefined || dryRun || !(onConflict || debounce) ? undefined : startKey(request, businessKey);
 }
 
-/**
- * The hold of the new run `runId`, or the run that has the key and stands for it. Throws 409 if the policy refuses the start. Runs that were started without a
- * policy hold nothing.
- */
+/** The hold of the new run `runId`, or the run that has the key and stands for it. Throws 409 if the policy refuses the start. */
 export function holdAfter(
   found: Holder | undefined,
-  request: StartRequest,
-  { runId, now }: { readonly runId: RunId; readonly now: number },
+  { onConflict, debounce, actor }: StartRequest,
+  { key, runId, now }: { readonly key: ReturnType<typeof startKey>; readonly runId: RunId; readonly now: number },
 ): { readonly hold: Hold } | { readonly holder: StartAnswer } {
-  const { businessKey, onConflict, debounce, actor } = request;
-  if (businessKey === undefined) return { hold: {} };
-  const isReplaced = debounce !== undefined && isStillWaiting(found);
   const active = found?.active;
-  if (active && !isReplaced && onConflict === "reject") throw keyIsHeld(active.id, active.state);
-  if (active && !isReplaced && onConflict === "return") return { holder: asAnswer(active) };
-  const burstAt = debounce && (isReplaced ? Number(found?.burstAt) : now);
+  const isReplaced = debounce !== undefined && isStillWaiting(found);
+  if (active && !isReplaced) {
+    if (onConflict === "reject") throw keyIsHeld(active.id, active.state);
+    if (onConflict === "return") return { holder: asAnswer(active) };
+  }
+  const burstAt = isReplaced ? Number(found?.burstAt) : now;
   const isCancelled = active && (isReplaced || onConflict === "cancel_old");
   return {
     hold: {
-      ...(debounce && burstAt !== undefined && { delayMs: delayOf(debounce, burstAt, now) }),
-      held: { ...startKey(request, businessKey), expected: found?.runId, burst_at: burstAt },
+      ...(debounce && { delayMs: delayOf(debounce, burstAt, now) }),
+      held: { ...key, expected: found?.runId, burst_at: debounce && burstAt },
       ...(isCancelled && { cancel: cancelOf(active.id, { unlessBegun: isReplaced, runId, actor }) }),
     },
   };

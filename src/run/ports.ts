@@ -49,7 +49,7 @@ export type OnConflict = "reject" | "return" | "cancel_old";
 
 export interface Debounce {
   readonly windowMs: number;
-  /** From the first start of the burst to the beginning of a run. Absent: starts that keep coming put it off for ever. */
+  /** The longest time from the first start of a burst to the beginning of a run. Absent: none begins while starts keep coming. */
   readonly maxMs?: number;
 }
 

@@ -33,12 +33,12 @@ import { slotForStart, withdrawStart } from "../concurrency/start-slot.js";
 import { badRequest, conflict, notFound, overloaded, SagaError, unprocessable } from "../errors.js";
 import { derivedUuid, newRunId, requestHashSlices, type ShardId } from "../ids.js";
 import { isStoreAway } from "../store/engine/failure.js";
-import { findStart, isStartErased, type StartedRow } from "../store/engine/load.js";
+import { findStart, holderOf, isStartErased, type StartedRow } from "../store/engine/load.js";
 import type { StartupVariables } from "../tenants/startup-provider.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import { OutcomeUnknown, pauseBeforeReplay } from "./committer.js";
 import type { Gate, LastWords } from "./judge.js";
-import { type Hold, holdAfter, holderFor } from "./key-holder.js";
+import { type Hold, holdAfter, keyToHold } from "./key-holder.js";
 import type { RunStarter, StartAnswer, StartRequest } from "./ports.js";
 
 const START_TRIES = 5;
@@ -108,8 +108,9 @@ export class Starter implements RunStarter {
     if (isSuspect) await this.options.gate?.start(request, key);
     const runId = request.runId ?? newRunId(this.options.newShard?.());
     const given = { hash, key, isSuspect, runId, signal: signal?.(runId) };
+    const toHold = keyToHold(request);
     for (let nth = 0; nth < START_TRIES; nth++) {
-      const found = await this.holdOf(request, given, nth);
+      const found = toHold ? await this.holdOf(request, given, toHold, nth) : NO_HOLD;
       if ("holder" in found) return found.holder;
       const answer = await this.startAs(request, given, found.hold);
       if (answer) return answer;
@@ -121,13 +122,14 @@ export class Starter implements RunStarter {
   private async holdOf(
     request: StartRequest,
     { hash, runId }: Given,
+    key: NonNullable<ReturnType<typeof keyToHold>>,
     nth: number,
   ): Promise<{ readonly hold: Hold } | { readonly holder: StartAnswer }> {
-    if (!request.onConflict && !request.debounce) return { hold: {} };
-    const found = await holderFor(this.options.sql, request);
+    const { sql, clock } = this.options;
+    const found = await holderOf(sql, key);
     // A repeat is answered with its own run, and not as a conflict with it. Looked for last: the holder that was found may be that run.
     const first = await this.findFirst(request, hash, nth === 0 ? request.runId : runId);
-    return first ? { holder: first } : holdAfter(found, request, { runId, now: this.options.clock.now() });
+    return first ? { holder: first } : holdAfter(found, request, { key, runId, now: clock.now() });
   }
 
   /** Undefined: another run holds the business key since its holder was looked for. */
@@ -200,7 +202,7 @@ export class Starter implements RunStarter {
     const rows = await this.inTurn(request, key, () => startRows(request, run, hash));
     const commit: RunCommit = {
       runId: id,
-      rows: { ...rows, ...owedRows(run.context.run, hold, signal), outgoing_event },
+      rows: { ...rows, ...((hold.held || signal) && owedRows(run.context.run, hold, signal)), outgoing_event },
     };
     const start = { commit, started: run.started, key };
     // What has been tried of a suspect is its start alone. After an unknown outcome, too: the first steps may be stored already.
@@ -222,7 +224,10 @@ export class Starter implements RunStarter {
           if (first.runId !== id) await withdrawStart(this.options.sql, run.context);
           return first;
         }
-        if (hold.held) return await withdrawStart(this.options.sql, run.context).then(() => undefined);
+        if (hold.held) {
+          await withdrawStart(this.options.sql, run.context);
+          return undefined;
+        }
       } catch (error) {
         if (!(error instanceof OutcomeUnknown) && !isStoreAway(error)) throw error;
         outcomeUnknown = true;
@@ -256,6 +261,8 @@ export class Starter implements RunStarter {
     );
   }
 }
+
+const NO_HOLD: { readonly hold: Hold } = { hold: {} };
 
 /** Of a start, whatever becomes of its tries. */
 interface Given {

@@ -59,6 +59,9 @@ export interface RegistrarOptions {
   readonly scheduler: Pick<FairScheduler, "computeSlices">;
 }
 
+/** A change that meets another one of the same moment is decided again. */
+const CHANGE_TRIES = 5;
+
 /** A fire by hand. */
 export interface FireAnswer {
   readonly fireId: string;
@@ -133,10 +136,19 @@ export class Registrar {
     throw invalid([{ path: "$.tenant_id", message: misfit.notOfFormat("uuid") }]);
   }
 
-  /** A `reason` is for `enabled: false` alone. Throws 400, 403, 404. */
+  /** A `reason` is for `enabled: false` alone. Throws 400, 403, 404, 503. */
   async change(principal: Principal, id: string, asked: Change): Promise<TriggerRow> {
+    if (asked.reason !== undefined && asked.enabled !== false) throw strayReason();
+    for (let nth = 0; nth < CHANGE_TRIES; nth++) {
+      const changed = await this.changeOnce(principal, id, asked);
+      if (changed) return changed;
+    }
+    throw overloaded("the trigger is being enabled and disabled by others: send the change again");
+  }
+
+  /** Undefined: it was enabled, disabled or deleted meanwhile, and what is said of its next tick and its pause is about another state. */
+  private async changeOnce(principal: Principal, id: string, asked: Change): Promise<TriggerRow | undefined> {
     const { enabled, config } = asked;
-    if (asked.reason !== undefined && enabled !== false) throw strayReason();
     const row = await this.mustExist(id, reachOf(principal));
     const type = row.triggerType as TriggerType;
     refuseRecordTrigger(principal, type);
@@ -155,8 +167,7 @@ export class Registrar {
       ...{ enabled: fires, nextFireAt, ...(config !== undefined && { config: config as JsonObject }) },
       ...pauseBy(principal.actor, row, asked, new Date(this.options.clock.now())),
     };
-    // It was enabled, disabled or deleted meanwhile: what is said here of its next tick and its pause is about another state.
-    return (await changeTrigger(this.options.sql, id, changes, row)) ?? this.change(principal, id, asked);
+    return changeTrigger(this.options.sql, id, changes, row);
   }
 
   /** Fires the ticks of a past range that have started no run, enabled or not. Throws 400, 404, 422. */

@@ -118,7 +118,7 @@ const firstOf = (id: string, { status, text, json }: Answer) =>
   id === "startSaga" ? { status, run_id: json.run_id } : { status, text };
 
 const namesOf = (path: string) => path.replace(/[0-9a-f-]{36}/g, "<id>");
-/** The same path of things that nobody has. */
+/** The same path, of things that there are not. */
 const nowhere = (path: string) => path.replace(/[0-9a-f-]{36}/g, () => uuidv7());
 
 async function tryKey(id: string, { path, body, other }: Case): Promise<void> {

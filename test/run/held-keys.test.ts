@@ -169,6 +169,18 @@ describe("a key", () => {
     expect((await start("adopted", "reject", { tenantId })).deduplicated).toBe(false);
   });
 
+  it("is neither held nor taken by a dry run", async () => {
+    const { runId } = await start("dry", "reject");
+    const dryRun = { dryRun: true };
+    for (const policy of ["reject", "return", "cancel_old"] as const) {
+      const dry = await start("dry", policy, { ...dryRun, debounce: { windowMs: 60_000 } });
+      expect(dry).toMatchObject({ deduplicated: false });
+      await reaches(dry.runId, "succeeded");
+    }
+    await expect(start("dry", "reject")).rejects.toMatchObject({ extra: { run_id: runId } });
+    await end(runId);
+  });
+
   it("of a start that is refused for another reason is not held", async () => {
     await expect(start("refused", "reject", { entrypoint: "nowhere" })).rejects.toMatchObject({ status: 400 });
     expect((await start("refused", "reject", { workflowId: "quick" })).deduplicated).toBe(false);

@@ -36,7 +36,7 @@ export function actionOf(resource: string): ActionName {
   if (called.endsWith(".waitForTaskToken"))
     throw new NoEquivalent(
       "a task token (.waitForTaskToken)",
-      "whoever answers it needs the token, and a run is answered by a signal",
+      "its answer is sent to the token, and a run is answered by a signal",
     );
   const [target = "call", ...pattern] = (path.at(-1) === "2" ? path.slice(0, -1) : path).at(-1)?.split(".") ?? [];
   const services = (path.at(-1) === "2" ? path.slice(0, -2) : path.slice(0, -1)).map(part).join(".");

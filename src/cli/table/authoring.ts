@@ -74,10 +74,9 @@ yours, or those of saga types pull. A graph that is no nesting of blocks stays a
     group: "Authoring",
     parameters: "<files...>",
     summary: "Makes workflows of state machines of AWS Step Functions and of workflows of Conductor",
-    details: `Takes JSON files: a state machine in the Amazon States Language, a workflow of Conductor, or a list of those. What has no equivalent is
-reported with its JSON pointer, the reason, and what stands in its place; such a workflow is written with --partial only. A note is about
-something that keeps its meaning and needs something outside of the document, such as a worker. The exit code is 1 unless all workflows mean the same as
-before. It asks no service, and publishes nothing.`,
+    details: `Takes JSON files: a state machine in the Amazon States Language, a workflow of Conductor, or a list of such workflows. The report names each part without an equivalent by its JSON pointer, with the reason and what stands
+in its place. A workflow with such a part is written with --partial only. A note in the report is about a part that means the same and needs something more, such as a worker. The exit code is 0 if all workflows mean the same as before, else 1.
+The command needs no service and publishes nothing.`,
     options: [
       {
         flags: "--from <dialect>",

@@ -91,7 +91,7 @@ export async function decideFires(
   return added.flatMap(({ id, inputs }) => (inputs ? [{ id, triggerId: trigger.id, inputs }] : []));
 }
 
-/** Leases fires that still owe their run, whoever decided them. Of those that a trigger owes in turn, the one of the earliest tick. */
+/** Leases fires that still owe their run, of whichever node. Of those that a trigger owes in turn, it leases the one of the earliest tick. */
 export async function leaseFires(database: Sql, limit: number): Promise<readonly OwedFire[]> {
   return database<OwedFire[]>`
     update trigger_fires set due_at = now() + make_interval(secs => ${LEASE_SECONDS})
