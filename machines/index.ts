@@ -4,6 +4,7 @@ export type { Problem } from "./attribute/findings.js";
 export { tenantName } from "./attribute/kinds.js";
 export { Suggestions } from "./attribute/suggestion.js";
 export { ChartMismatch, movedActor, type RunActor, startActor } from "./chart/actor.js";
+export { forkFault } from "./chart/fork.js";
 export { ChartGraph, statePathOf } from "./chart/graph.js";
 export { mermaidOf } from "./chart/mermaid.js";
 export * from "./chart/program.js";

@@ -16,6 +16,7 @@ export type ErrorCode =
   | "upgrade_required"
   | "conflict"
   | "unprocessable"
+  | "history_missing"
   | "concurrency_limit"
   | "concurrency_queue_full"
   | "internal"
@@ -92,6 +93,9 @@ export const conflict = (
   extra?: Readonly<Record<string, unknown>>,
   details?: readonly ErrorDetail[],
 ) => new SagaError(409, "conflict", message, details, extra);
+
+/** What the run had at a step is not known any more. */
+export const historyMissing = (message: string) => new SagaError(409, "history_missing", message);
 
 /** Well-formed, but not acceptable: inputs or a result that fail their schema, a rule that cannot be evaluated. */
 export const unprocessable = (message: string, details?: readonly ErrorDetail[]) =>

@@ -7,7 +7,8 @@ import type { WorkflowPlan } from "../steps/plan.js";
 import type { StepPlan } from "../steps/step.js";
 import type { Slices } from "../values/slices.js";
 import { RunLogic } from "./actor.js";
-import { pausedKey, stateKey } from "./labels.js";
+import { isTopLevel } from "./fork.js";
+import { eventName, forkBegin, pausedKey, stateKey } from "./labels.js";
 import type { Program } from "./program.js";
 import { type Chart, type ChartEdges, type ChartState, publishedChart, reachedEdges } from "./published.js";
 
@@ -20,6 +21,14 @@ const UNDOING: ChartState = {
   description: "What was done under another version is undone.",
   on: { "run.failed": { target: "failed" }, "run.cancelled": { target: "cancelled" } },
 };
+
+/** A fork begins at any step of the run itself, and may owe undos before that. The published chart shows neither: both are of another run's making. */
+function forkEdges(plan: WorkflowPlan): ChartEdges {
+  const begins = [...plan.steps.keys()]
+    .filter((step) => isTopLevel(plan, step))
+    .map((step) => [eventName(forkBegin(step)), { target: `active.${stateKey(step)}` }] as const);
+  return { ...UNDO, ...Object.fromEntries(begins) };
+}
 
 /** What every edge does: the transition's patch is applied, and the transition is handed to the run's actor. */
 const TAKEN = { actions: ["apply", "record"] } as const;
@@ -52,7 +61,7 @@ function* runningChart({ id, initial, states }: Chart, plan: WorkflowPlan): Slic
     ...{ id, initial },
     on: Object.fromEntries(BOOKKEEPING.map((label) => [label, TAKEN])),
     states: {
-      pending: running(pending, "pending"),
+      pending: running(pending, "pending", forkEdges(plan)),
       active: { initial: active.initial, on: taken({ ...UNDO, ...active.on }), states: Object.fromEntries(steps) },
       undoing: running(undoing ?? UNDOING, "compensating"),
       ...ends,

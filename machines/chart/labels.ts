@@ -3,6 +3,9 @@
 /** The edge along which a branch or an item begins. Entrypoints have no such names: a space is in no id. */
 export const blockBegin = (start: string): string => `begin block.${start}`;
 
+/** The edge along which a fork begins. */
+export const forkBegin = (step: string): string => `begin fork.${step}`;
+
 /** The edge at the end of a block of this run, or of a catch chain, back to the step that holds it. */
 export const doneLabel = (container: string): string => `done.${container}`;
 

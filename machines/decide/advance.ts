@@ -1,9 +1,11 @@
 // The command `advance`: the run starts, steps on, or acts on what is due.
 
-import { blockBegin } from "../chart/labels.js";
+import { blockBegin, forkBegin } from "../chart/labels.js";
+import { entryKept } from "../messages/owed.js";
 import { type DecisionOn, unchanged } from "../messages/transition.js";
 import { isHalted, waitEndsAt } from "../state/context.js";
 import type { StepError } from "../state/entry.js";
+import type { RunIdentity } from "../state/identity.js";
 import { isTerminal } from "../state/lifecycle.js";
 import { RUN_SLOT } from "../state/slot.js";
 import { attemptDue, type Wait } from "../state/wait.js";
@@ -53,9 +55,14 @@ function beginRun(draft: Draft): boolean {
   if (step === undefined) throw new Error(`the definition has no entrypoint ${entrypoint}`);
   if (!mayBegin(draft)) return standBeforeSlot(draft);
   draft.change(draft.context.wait ? { step, wait: undefined } : { step });
-  draft.close(startStep === undefined ? `begin.${entrypoint === "" ? "default" : entrypoint}` : blockBegin(startStep));
+  draft.close(beginLabel(draft.context.run));
   enterStep(draft);
   return true;
+}
+
+function beginLabel({ startStep, entrypoint, forkedFrom }: RunIdentity): string {
+  if (startStep === undefined) return `begin.${entrypoint === "" ? "default" : entrypoint}`;
+  return forkedFrom ? forkBegin(startStep) : blockBegin(startStep);
 }
 
 function timeOutRun(draft: Draft): void {
@@ -97,11 +104,18 @@ function timerFired(draft: Draft): void {
   else completeStep(draft, currentPlan(draft), {});
 }
 
+/** A root is forked, and from a step that is in no block. */
+function keepEntry(draft: Draft, number: number, step: string): void {
+  const { run, frames, variables } = draft.context;
+  if (frames.length === 0 && run.parentRunId === undefined) draft.owe(entryKept(draft, number, step, variables));
+}
+
 function enterStep(draft: Draft): void {
   const plan = currentPlan(draft);
   const number = draft.context.entries + 1;
   draft.change({ entries: number, entry: { number, at: draft.now } });
   draft.row("step.started", "running", { stepId: plan.id });
+  if (draft.workflow.history) keepEntry(draft, number, plan.id);
   const { entries: limit } = draft.facts.limits;
   if (number <= limit) return takeStep(draft);
   const error: StepError = { code: "limit_exceeded", message: `the run has entered ${limit} steps`, step_id: plan.id };

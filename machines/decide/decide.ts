@@ -13,6 +13,7 @@ import { cancel } from "./cancel.js";
 import { childEnded } from "./children-ended.js";
 import { Draft } from "./draft.js";
 import { acceptEvent } from "./events.js";
+import { fork } from "./fork.js";
 import { pause, resume } from "./hold.js";
 import { failIncident, retryStep, retryUndo, skipStep, skipUndo } from "./incidents.js";
 import { migrate } from "./migrate.js";
@@ -49,6 +50,7 @@ const COMMANDS: { readonly [T in CommandType]: (draft: Draft, command: Command<T
   skip_undo: skipUndo,
   terminate,
   migrate,
+  fork,
 };
 
 /** `reach`: whose runs the sender may command. */

@@ -107,7 +107,9 @@ export function continueEnding(draft: Draft, edge: string): void {
 export function concludeEnding(draft: Draft): void {
   const { ending } = draft.context;
   if (!ending) throw new Error(`run ${draft.context.run.id} fails without an ending`);
-  draft.change({ ...NO_ENTRY, step: undefined, undoing: undefined, items: undefined, groups: {}, ...FREE });
+  // An undo that is cut off may have happened: a fork must know which one it was.
+  const undoing = ending.terminated ? draft.context.undoing : undefined;
+  draft.change({ ...NO_ENTRY, step: undefined, undoing, items: undefined, groups: {}, ...FREE });
   const cancelled: StepError = { code: "cancelled", message: ending.reason };
   notifyParent(draft, ending.to, ending.to === "failed" ? ending.error : cancelled);
   const type = `run.${ending.to}` as const;

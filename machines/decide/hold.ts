@@ -73,7 +73,11 @@ function sendOn(draft: Draft, { nth: _, ...command }: Command<"pause" | "resume"
 }
 
 /** The act in the audit log, with who asked. */
-export function recordAct(draft: Draft, { type: kind, actor: by, ...about }: OperatorAct, more: JsonObject = {}): void {
+export function recordAct(
+  draft: Draft,
+  { type: kind, actor: by, ...about }: OperatorAct | Command<"fork">,
+  more: JsonObject = {},
+): void {
   const { step } = draft.context;
   const reason: JsonObject = "reason" in about && about.reason !== undefined ? { reason: about.reason } : {};
   draft.actor = by;

@@ -32,7 +32,7 @@ export function terminate(draft: Draft, command: Command<"terminate">): Decision
     continueEnding(draft, "note");
   } else {
     if (!isLeavingTry(draft)) abortStep(draft, end);
-    draft.change({ unwinding: undefined, undoing: undefined });
+    draft.change({ unwinding: undefined });
     startEnding(draft, end);
   }
   if (held) resumeChildren(draft, command.actor);

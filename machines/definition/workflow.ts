@@ -58,6 +58,10 @@ export const DOCUMENT = {
   ),
   migrations: optional(migrations, "By an earlier version: its steps that have another id in this one."),
   concurrency: optional(runConcurrency, "How many runs go on at once for a key."),
+  history: optional(
+    oneOf("full"),
+    "Keeps the variables of each step at the top level, so that runs can be forked from any of them.",
+  ),
   retention: optional(retention, "For how long ended runs are kept."),
 };
 
@@ -127,6 +131,7 @@ function* readWorkflow(
     onUndoFailure: head.on_undo_failure,
     migrations: head.migrations,
     concurrency: head.concurrency,
+    history: head.history,
     steps: new Map(read.steps.map(({ plan }) => [plan.id, plan])),
     layout,
     start: head.start,

@@ -1,7 +1,7 @@
 // A run explained: what it waits for, since when, until when, what it is on its way to, and what an operator may do. It decides nothing.
 import { isHalted, isReady, nextTryTimeout, type RunContext } from "../state/context.js";
 import { isTerminal, type RunState } from "../state/lifecycle.js";
-import { obstaclesToMove } from "../state/standing.js";
+import { obstaclesToMove, obstacleToFork } from "../state/standing.js";
 import type { JsonObject } from "../values/json.js";
 import { formatInstant } from "../values/time.js";
 import { type About, moment, type WaitWords, wordsOf } from "./waits.js";
@@ -40,7 +40,7 @@ export type OperatorActName =
   | "migrate";
 
 /** All that a client may do with a run, named like the routes. */
-export type Act = OperatorActName | "cancel" | "release" | "rerun" | "signal" | "submit";
+export type Act = OperatorActName | "cancel" | "release" | "rerun" | "fork" | "signal" | "submit";
 
 export function explain(context: RunContext, lived: Lived): Explanation {
   const { words, data, since, nextAt } = situationOf(context, lived);
@@ -141,10 +141,11 @@ function onItsWay({ state, ending, unwinding, finishing, owed }: RunContext): st
 
 function actsOn(context: RunContext): readonly Act[] {
   const { run, state, ending, quarantined, held } = context;
-  if (isTerminal(state)) return run.parentRunId === undefined ? ["rerun"] : [];
+  if (isTerminal(state)) return run.parentRunId === undefined ? ["rerun", "fork"] : [];
   const acts: Act[] = [...(isHalted(context) ? [] : actsOnWait(context)), held ? "resume" : "pause"];
   if (quarantined) acts.push("release");
   if (obstaclesToMove(context).length === 0) acts.push("migrate");
+  if (obstacleToFork(context) === undefined) acts.push("fork");
   return [...acts, ...(ending ? [] : (["cancel"] as const)), ...(ending?.terminated ? [] : (["terminate"] as const))];
 }
 

@@ -11,6 +11,7 @@ import { asRunId, type RunId } from "../values/ids.js";
 import { type Json, type JsonObject, measure } from "../values/json.js";
 import { MAX_KEPT_SIGNALS, type RunLimits } from "../values/limits.js";
 import { type StoredIdentity, startKey } from "../writes/run-row.js";
+import { inheritanceOf, stepEntries } from "./kept.js";
 import {
   type EventRow,
   isWaitingFor,
@@ -67,6 +68,10 @@ export function readFact(tables: Tables, run: RunIdentity, need: StoreNeed, opti
     }
     case "startup":
       return { startup: (identityOf(tables, need.runId).startup as JsonObject | undefined) ?? {} };
+    case "entries":
+      return { entries: stepEntries(tables, run) };
+    case "inheritance":
+      return { inheritance: inheritanceOf(tables, run, need) };
     case "keyed_run": {
       const { scope, key } = startKey({ tenantId: run.tenantId, workflowId: need.workflowId }, need.key);
       const found = tables.start_keys.get(keyOf(scope, key));

@@ -32,6 +32,7 @@ export const WRITTEN: { readonly [Of in Relation]: Written<Of> } = {
   confirm: { ...deciding, write: () => {} },
   new_run: { by: ({ id }) => id, write: createRun },
   held_key: { by: byRun, write: ({ held_keys }, { expected: _, ...row }) => held_keys.put(row) },
+  fork: { by: byRun, write: inherit },
   // The claims and promises of a commit.
   promise: {
     by: byRun,
@@ -108,6 +109,11 @@ export const WRITTEN: { readonly [Of in Relation]: Written<Of> } = {
     by: byRun,
     collides: ({ kept_scopes }, { run_id, entry }) => kept_scopes.has(keyOf(run_id, entry)),
     write: ({ kept_scopes }, row) => kept_scopes.put(row),
+  },
+  kept_entry: {
+    by: byRun,
+    collides: ({ kept_entries }, { run_id, entry }) => kept_entries.has(keyOf(run_id, entry)),
+    write: ({ kept_entries }, row) => kept_entries.put(row),
   },
   scope_value: { by: byRun, write: ({ kept_values }, { run_id: _, ...row }) => kept_values.putNew(row) },
   published_event: {
@@ -194,6 +200,16 @@ function closeTask({ user_tasks }: Tables, { id, run_id, at, result, submitted_b
 function addTicket({ concurrency_tickets: tickets }: Tables, row: Row<"ticket">): void {
   if (tickets.has(keyOf(row.run_id, row.entry))) return;
   tickets.put({ ...row, ordinal: tickets.next(), granted: false, cancelled: false } satisfies TicketRow);
+}
+
+/** The fork has the undo of the step entries before its first one, and the business key that the run held. */
+function inherit({ forks, undo, held_keys }: Tables, row: Row<"fork">): void {
+  const { run_id: origin_id, fork_id, step, entry, since, inherits, at } = row;
+  forks.put({ origin_id, fork_id, step, entry, inherits, at });
+  for (const held of held_keys) if (held.run_id === origin_id) held_keys.put({ ...held, run_id: fork_id });
+  const stands = ({ state, action }: UndoRow) => state === "owed" || (state === "passed" && action === undefined);
+  const inherited = inherits ? undo.of(origin_id).filter((one) => one.entry < since && stands(one)) : [];
+  for (const one of inherited) undo.put({ ...one, owner: fork_id, state: "owed" });
 }
 
 function owedBy({ undo }: Tables, owner: string): readonly UndoRow[] {

@@ -11,6 +11,7 @@ import type { Json, JsonObject } from "../values/json.js";
 import type { RunColumns, StoredIdentity } from "../writes/run-row.js";
 import type { RunCommit } from "../writes/unit.js";
 import { type ReadOptions, readFact, type StoreNeed } from "./facts.js";
+import { keptVariables } from "./kept.js";
 import { announce, grantSlots } from "./messages.js";
 import { type Moment, ORDER, WRITTEN } from "./relations.js";
 import { isWaitingFor, keyOf, type RunRow, type RunStart, Tables } from "./tables.js";
@@ -75,6 +76,7 @@ export class MemoryStore {
     if (update && run?.terminal_at !== undefined) return false;
     if (update && this.isClaimLost(rows)) return false;
     if ((rows.held_key ?? []).some((held) => this.holderOf(held) !== held.expected)) return false;
+    if ((rows.fork ?? []).some(({ run_id, inherits }) => inherits && this.hasHeir(run_id))) return false;
     // A run that creates another under a key loses with it.
     return (rows.new_run ?? []).every(({ id, scope, key }) => key === undefined || this.isFree({ id, scope, key }));
   }
@@ -93,6 +95,10 @@ export class MemoryStore {
 
   private holderOf({ scope, key }: Row<"held_key">): string | undefined {
     return this.tables.held_keys.get(keyOf(scope, key))?.run_id;
+  }
+
+  private hasHeir(runId: string): boolean {
+    return this.tables.forks.of(runId).some(({ inherits }) => inherits);
   }
 
   private isFree({ id, scope = "", key }: { id: string; scope?: string; key: string }): boolean {
@@ -153,20 +159,8 @@ export class MemoryStore {
     return {
       variables: set.length > 0 ? (Object.fromEntries(set) as JsonObject) : null,
       gone: gone.length > 0 ? gone : null,
-      inherited: scope ? this.keptVariables(scope) : null,
+      inherited: scope ? keptVariables(this.tables, scope) : null,
     };
-  }
-
-  /** As the function `kept_variables` of Postgres. The manifest is the format of src/run/unit-host.ts. */
-  private keptVariables({ holder, manifest, manifest_hash }: Row<"scope">): JsonObject {
-    const kept = (hash: string) => this.tables.kept_values.get(keyOf(holder, hash))?.value as Json;
-    const { own, shared } = (manifest ?? kept(manifest_hash ?? "")) as {
-      readonly own: JsonObject;
-      readonly shared: Readonly<Record<string, string>>;
-    };
-    const names = Object.entries(shared);
-    if (names.length === 0) return own;
-    return { ...own, ...Object.fromEntries(names.map(([name, hash]) => [name, kept(hash)])) };
   }
 
   /**

@@ -37,6 +37,8 @@ export interface HeldKey {
   readonly burst_at: number | undefined;
 }
 
+export type ForkRow = Omit<Row<"fork">, "run_id" | "since"> & { readonly origin_id: string };
+
 /** Of signals, published events, undo entries, tickets and outgoing events: the order in which they were written. */
 interface Numbered {
   readonly ordinal: number;
@@ -144,6 +146,11 @@ export class Tables {
   readonly run_events = new Table<Row<"audit_event">>(({ run_id, seq }) => keyOf(run_id, seq), byRun);
   readonly run_variables = new Table<Row<"variable">>(({ run_id, name }) => keyOf(run_id, name), byRun);
   readonly kept_scopes = new Table<Row<"scope">>(({ run_id, entry }) => keyOf(run_id, entry));
+  readonly kept_entries = new Table<Row<"kept_entry">>(({ run_id, entry }) => keyOf(run_id, entry), byRun);
+  readonly forks = new Table<ForkRow>(
+    ({ origin_id, fork_id }) => keyOf(origin_id, fork_id),
+    ({ origin_id }) => origin_id,
+  );
   readonly kept_values = new Table<KeptValue>(({ holder, hash }) => keyOf(holder, hash));
   readonly wakes = new Table<Row<"wake">>(byRun);
   readonly signals = new Table<SignalRow>(byId, byRun);

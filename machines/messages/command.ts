@@ -79,6 +79,23 @@ export type RunCommand =
   | { readonly type: "slot_granted"; readonly entry: number }
   /** It does not get the slot, and its ticket is gone. `full`: too many wait. */
   | { readonly type: "slot_refused"; readonly entry: number; readonly reason: "refused" | "full" }
+  /** A new run begins at a step of this one. A run that waits ends with it. */
+  | {
+      readonly type: "fork";
+      /** The id of the new run, in the shard of this one. */
+      readonly runId: RunId;
+      readonly step: string;
+      /** Which entry of the step, from 1. Absent: the last. */
+      readonly entry?: number;
+      /** In place of those at the entry. */
+      readonly variables?: JsonObject;
+      readonly inputs?: JsonObject;
+      /** Absent: that of this run. */
+      readonly version?: number;
+      /** Whether the new run owes the undo of what was done before the entry. */
+      readonly inherits: boolean;
+      readonly actor: string;
+    }
   | OperatorAct;
 
 /** What a person may do to a run beside `cancel` and `release`. A run that is paused or terminated sends the same to its children. */
@@ -175,6 +192,7 @@ interface Answers {
   readonly skip_undo: Acted | Refused;
   readonly terminate: Acted;
   readonly migrate: Acted | Refused;
+  readonly fork: Forked | Refused;
 }
 
 export interface Advanced {
@@ -190,6 +208,12 @@ export interface Refused {
   readonly invalid?: true;
   /** All reasons, where there may be several. */
   readonly reasons?: readonly Reason[];
+  /** What the command gives does not fit the workflow. */
+  readonly unfit?: true;
+  /** The variables at the step entry are not known any more. */
+  readonly historyMissing?: true;
+  /** The run that the refusal is about. */
+  readonly runId?: RunId;
 }
 
 /** A reason against something. */
@@ -207,6 +231,12 @@ export interface Acted {
   readonly changed: boolean;
   /** Why it changed nothing, where it makes no sense. Absent: the run was already as the act wants it. */
   readonly reason?: string;
+}
+
+/** The fork is durable. */
+export interface Forked {
+  readonly type: "forked";
+  readonly runId: RunId;
 }
 
 export interface SignalRecorded {
@@ -297,6 +327,7 @@ export const COMMAND_KINDS: Readonly<Record<CommandType, CommandKind>> = {
   skip_undo: ASKED,
   terminate: ASKED,
   migrate: ASKED,
+  fork: ASKED,
   // A run that is not in quarantine any more refuses it.
   release: { isRepeatable: false, isNewWork: true },
 };

@@ -6,7 +6,7 @@ import type { CheckOptions } from "../schema/schemas.js";
 import type { Patch, RunContext } from "../state/context.js";
 import type { StepError } from "../state/entry.js";
 import type { ChildState } from "../state/group.js";
-import type { RunIdentity } from "../state/identity.js";
+import type { GivenAtStart, RunIdentity } from "../state/identity.js";
 import type { UndoEntry } from "../state/rollback.js";
 import type { DispatchId, RunId } from "../values/ids.js";
 import type { Json, JsonObject } from "../values/json.js";
@@ -72,6 +72,41 @@ export interface Facts {
   readonly keyedRun?: KeyedRun | null;
   /** The published version of the run's own workflow that it is asked to go on under. Null: there is none for this tenant. */
   readonly version?: VersionFact | null;
+  readonly entries?: StepEntries;
+  readonly inheritance?: Inheritance;
+}
+
+/** The step entries of a run so far, as far as they are known. */
+export interface StepEntries {
+  /** The steps of the last entries under this version, in their order: the last one has the number of the run's entries. */
+  readonly steps: readonly string[];
+  /** They are all entries since the start. */
+  readonly whole: boolean;
+  /** An operator has corrected variables. */
+  readonly corrected: boolean;
+  /** The last step that was entered has succeeded, or was skipped. */
+  readonly lastIsDone: boolean;
+  /** The last entries whose variables are kept. */
+  readonly kept: readonly { readonly entry: number; readonly step: string }[];
+}
+
+/** What a fork would take over of a run. */
+export interface Inheritance {
+  /** The fork that has inherited the undo of this run. */
+  readonly heir?: RunId;
+  /** The undos that are owed; and the steps without a compensation that wait for a review. */
+  readonly owed: number;
+  readonly review: readonly string[];
+  /** Entries that do not stand any more, or may not: the first hundred. */
+  readonly undone: readonly {
+    readonly step: string;
+    readonly entry: number;
+    readonly state: "done" | "failed" | "undoing";
+  }[];
+  /** Those that are kept of the step entry. */
+  readonly variables?: JsonObject;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly given?: GivenAtStart;
 }
 
 /** The trace contexts of spans to come. They are derived from ids, so that each node that takes a part in a run finds the same ones. */
@@ -131,6 +166,8 @@ export interface WorkflowFact {
   readonly inputSchema?: JsonObject;
   /** Whether it has this entrypoint. */
   enters(entrypoint: string): boolean;
+  /** Why a fork cannot begin at the step. Undefined: it can. */
+  forkFault(step: string): string | undefined;
 }
 
 export interface VersionFact {
@@ -198,6 +235,9 @@ export type Need =
   | { readonly kind: "output_schema"; readonly hash: string }
   | { readonly kind: "keyed_run"; readonly workflowId: string; readonly key: string }
   | { readonly kind: "version"; readonly version: number }
+  | { readonly kind: "entries" }
+  /** `before`: of earlier step entries. `undoing`: the undo that was cut off by the end of the run. */
+  | { readonly kind: "inheritance"; readonly before: number; readonly undoing?: string }
   /** Reading it takes longer than a decision may. */
   | { readonly kind: "schema"; readonly schema: JsonObject };
 
@@ -224,4 +264,6 @@ export type Fetched = Pick<
   | "outputSchema"
   | "keyedRun"
   | "version"
+  | "entries"
+  | "inheritance"
 >;

@@ -2,7 +2,8 @@
 // each thing that a decision owes is written and sent; the relations are in relations.ts.
 
 import type { ActionCall } from "../state/call.js";
-import type { RunIdentity } from "../state/identity.js";
+import type { Unprotected } from "../state/frame.js";
+import type { GivenAtStart, RunIdentity } from "../state/identity.js";
 import type { UndoEntry } from "../state/rollback.js";
 import { type SlotKey, type SlotRequest, slotTenant } from "../state/slot.js";
 import { type DispatchId, type RunId, shardNumber } from "../values/ids.js";
@@ -17,13 +18,14 @@ export type Write =
   | { readonly to: "promise"; readonly row: Omit<Row<"promise">, "fence"> }
   /** The shell keeps the variables by their content. */
   | { readonly to: "scope"; readonly row: Pick<Row<"scope">, "run_id" | "entry" | "holder"> & KeptVariables }
+  | { readonly to: "kept_entry"; readonly row: Pick<Row<"kept_entry">, "run_id" | "entry" | "step_id"> & KeptVariables }
   /** The shell makes the rows of the new run, and adds its token. */
   | { readonly to: "new_run"; readonly row: NewChild };
 
 type Complete = Exclude<
   Relation,
   | ("run_update" | "confirm" | "command" | "audit_event" | "variable" | "wake" | "wake_gone" | "inbox_gone")
-  | ("promise" | "scope" | "scope_value" | "new_run" | "held_key" | "label" | "outgoing_event")
+  | ("promise" | "scope" | "scope_value" | "kept_entry" | "new_run" | "held_key" | "label" | "outgoing_event")
 >;
 
 interface KeptVariables {
@@ -100,6 +102,21 @@ export interface NewChild {
   readonly idempotencyKey?: string;
   /** Database time. */
   readonly at: number;
+  /** It is a fork: it begins with this in its context, and was asked for by a person. */
+  readonly fork?: ForkStart;
+}
+
+/** What a fork has of its original besides its identity and its variables. */
+export interface ForkStart {
+  readonly actor: string;
+  /** The step entries before its first one, which has the number of the original's. */
+  readonly entries: number;
+  /** How many undos it inherits, and the steps before it that have no compensation. */
+  readonly owed: number;
+  readonly unprotected: Unprotected;
+  readonly labels?: Readonly<Record<string, string>>;
+  /** What the start of the original gave: a rerun of the fork gives it again. */
+  readonly given?: GivenAtStart;
 }
 
 /** A new run with the random token of its row, which the shell adds before the commit (law 1). */
@@ -255,6 +272,25 @@ export function scopeKept(
 ): Owed {
   const row = { run_id: run.id, entry, holder: run.family?.at(-1) ?? run.id, variables };
   return { writes: [{ to: "scope", row }] };
+}
+
+/** The variables of a step entry at the top level, for forks. The run that has them holds the values. */
+export function entryKept({ run }: Pick<Owing, "run">, entry: number, step_id: string, variables: JsonObject): Owed {
+  return { writes: [{ to: "kept_entry", row: { run_id: run.id, entry, step_id, variables } }] };
+}
+
+/** The fork, and what it takes over of the run, in one commit. `since`: the step entry that it begins with. */
+export function forkOwed({ run, now }: Owing, fork: NewChild, since: number, inherits: boolean): Owed {
+  const { forkedFrom } = fork.identity;
+  if (!forkedFrom) throw new Error(`the run ${fork.identity.id} is no fork`);
+  const { step, entry } = forkedFrom;
+  const row = { run_id: run.id, fork_id: fork.identity.id, step, entry, since, inherits, at: now };
+  return {
+    writes: [
+      { to: "fork", row },
+      { to: "new_run", row: fork },
+    ],
+  };
 }
 
 export function childStarted(child: NewChild): Owed {

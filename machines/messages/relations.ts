@@ -96,6 +96,19 @@ export const RELATIONS = {
    * came that the run stands for, if a later one may take its place until it begins.
    */
   held_key: { run_id: "uuid", scope: "text", key: "text", expected: "uuid?", burst_at: "timestamptz?" },
+  /**
+   * `fork_id` begins where the step entry `since` of the run stood; it is the `entry`-th entry of that step. With `inherits`, the undo entries of earlier
+   * step entries become those of the fork, and the run loses if they have become those of another one before.
+   */
+  fork: {
+    run_id: "uuid",
+    fork_id: "uuid",
+    step: "text",
+    entry: "int4",
+    since: "int4",
+    inherits: "bool",
+    at: "timestamptz",
+  },
   label: { run_id: "uuid", name: "text", value: "text" },
   /** A command that the commit answers. `keep`: with the run; else it is pruned after a day. */
   command: { run_id: "uuid", command_id: "uuid", answer: "json", keep: "bool", at: "timestamptz" },
@@ -117,6 +130,8 @@ export const RELATIONS = {
   variable: { run_id: "uuid", name: "text", value: "json?" },
   /** The variables that the branches or items of a step entry begin with. `holder`: the run at the top of the family, which shares kept values. */
   scope: { run_id: "uuid", entry: "int4", holder: "uuid", manifest: "json?", manifest_hash: "uuid?" },
+  /** The variables with which a step at the top level is entered, for a fork from there. Their values are kept as those of scopes. */
+  kept_entry: { run_id: "uuid", entry: "int4", step_id: "text", manifest: "json?", manifest_hash: "uuid?" },
   scope_value: { run_id: "uuid", holder: "uuid", hash: "uuid", value: "json" },
   wake: { run_id: "uuid", shard: "int2", due_at: "timestamptz" },
   wake_gone: { run_id: "uuid" },

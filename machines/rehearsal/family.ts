@@ -1,5 +1,6 @@
 // The family of a rehearsed run: all its runs in a store in memory, the facts of their decisions, and their commits.
 
+import { forkFault } from "../chart/fork.js";
 import type { Program } from "../chart/program.js";
 import { type CarriedOut, commitOf, startOf } from "../memory/commit.js";
 import { MemoryStore } from "../memory/store.js";
@@ -133,7 +134,15 @@ export class Family implements RehearsalHost {
     if (need.kind !== "workflow") return this.store.fetch(run.context.run, need);
     const { workflowId, version } = need;
     if (this.isMocked(run.context.run, run.step))
-      return { workflow: { workflowId, version: version ?? 1, definitionId: "mock", enters: () => true } };
+      return {
+        workflow: {
+          workflowId,
+          version: version ?? 1,
+          definitionId: "mock",
+          enters: () => true,
+          forkFault: () => "a mocked workflow is not forked",
+        },
+      };
     const program = this.workflows.get(keyOf(need));
     if (program === undefined) throw new MissingWorkflow({ workflowId, ...(version !== undefined && { version }) });
     if (program === null) return { workflow: null };
@@ -142,6 +151,7 @@ export class Family implements RehearsalHost {
       workflow: {
         ...{ workflowId, version: program.version, definitionId: this.register(program), timeoutMs, inputSchema },
         enters: (entry) => entry === "" || Object.hasOwn(entrypoints, entry),
+        forkFault: (step) => forkFault(program, step),
       },
     };
   }

@@ -43,10 +43,27 @@ export interface RunIdentity {
   readonly startupFrom?: RunId;
   /** The run that this one was started from again. */
   readonly rerunOf?: RunId;
+  /** The run that this one goes on from. Its first step is `startStep`. */
+  readonly forkedFrom?: ForkedFrom;
   /** The W3C trace context of the request that started the run, or a run above it: the run is part of that trace. */
   readonly traceparent?: string;
   /** The trace context of the run that started this one, if its spans are recorded: this one has a trace of its own, with a link. */
   readonly linkedTrace?: string;
+}
+
+/** Where a fork begins: the `entry`-th entry of a step of another run. A storage format. */
+export type ForkedFrom = {
+  readonly runId: RunId;
+  readonly step: string;
+  readonly entry: number;
+};
+
+/** What a start gave that a rerun gives again: the run's own variables change, and its timeout is a time. */
+export interface GivenAtStart {
+  readonly variables?: JsonObject;
+  /** Its variables are too large to be kept a second time. */
+  readonly tooLarge?: boolean;
+  readonly timeoutMs?: number;
 }
 
 /** The run whose `startup` a child of this run begins with, if any was given. */

@@ -48,6 +48,8 @@ export interface WorkflowPlan {
   readonly onUndoFailure?: OnUndoFailure;
   /** How many of its runs go on at once for a key. Absent: any number. */
   readonly concurrency?: RunConcurrency;
+  /** `full`: its runs keep the variables of each step entry at the top level. Absent: they do not. */
+  readonly history?: "full";
   readonly steps: ReadonlyMap<string, StepPlan>;
   readonly layout: Layout;
   /** The steps of each earlier version that have another id here. */

@@ -3,7 +3,7 @@
 
 import type { RareColumn, Row } from "../messages/relations.js";
 import { pausedReason, type RunContext } from "../state/context.js";
-import type { RunIdentity } from "../state/identity.js";
+import type { GivenAtStart, RunIdentity } from "../state/identity.js";
 import { isTerminal, type RunState } from "../state/lifecycle.js";
 import type { CommandReach } from "../state/reach.js";
 import { FIRST_FORMAT, RECORD_FORMATS, type RecordFormats, type StoredRun } from "../state/record.js";
@@ -79,14 +79,6 @@ export interface StartMark {
   readonly fence: string;
 }
 
-/** What a start gave that a rerun gives again: the run's own variables change, and its timeout is a time. */
-export interface GivenAtStart {
-  readonly variables?: JsonObject;
-  /** Its variables are too large to be kept a second time. */
-  readonly tooLarge?: boolean;
-  readonly timeoutMs?: number;
-}
-
 /** `madeBy`: the run that creates it. */
 export function newRunRow(context: RunContext, mark: StartMark, madeBy?: RunId): Row<"new_run"> {
   const { requestHash, idempotencyKey, fence } = mark;
@@ -157,6 +149,7 @@ export type StoredIdentity = Pick<
   | "startup"
   | "startupFrom"
   | "rerunOf"
+  | "forkedFrom"
   | "traceparent"
   | "linkedTrace"
 > &
@@ -178,6 +171,7 @@ function storedIdentity(run: RunIdentity, { idempotencyKey, labels, given }: Sta
     startup: run.startup,
     startupFrom: run.startupFrom,
     rerunOf: run.rerunOf,
+    forkedFrom: run.forkedFrom,
     traceparent: run.traceparent,
     linkedTrace: run.linkedTrace,
     idempotencyKey,

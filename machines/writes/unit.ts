@@ -7,7 +7,7 @@ import { CARRIED_MS, type FencedChild, type NewChild, type Owed, type Send, type
 import { type RareColumn, type Relation, type Row, type Rows, RUN_COLUMNS } from "../messages/relations.js";
 import type { Transition, VersionOf } from "../messages/transition.js";
 import { type RunContext, wakeAt } from "../state/context.js";
-import type { RunIdentity } from "../state/identity.js";
+import type { ForkedFrom, RunIdentity } from "../state/identity.js";
 import type { CommandReach } from "../state/reach.js";
 import { newRun, type RecordFormats } from "../state/record.js";
 import { isOwedByRun } from "../state/wait.js";
@@ -186,13 +186,22 @@ export interface Unchanged extends Based {
 
 /** The commit of a refusal or a no-op: it confirms the revision that the decision was based on (law 3). */
 export function confirmation(unchanged: Unchanged, now: number, host: UnitHost): RunCommit {
+  return confirmationOf(unchanged, now, host).commit;
+}
+
+/** `begin`: the runs that it creates begin after the commit. */
+export function confirmationOf(
+  unchanged: Unchanged,
+  now: number,
+  host: UnitHost,
+): { readonly commit: RunCommit; readonly begin: readonly Send[] } {
   const { context, wake, received, answer, owed } = unchanged;
   const { id, keep, inboxId, command, requestHash } = received;
   const runId = context.run.id;
   const leavesNothing = isRefusal(answer) || isOfStranger(answer) || namesItsDispatch(received);
   const isRecorded = id !== undefined && !leavesNothing;
   const owing = new OwedRows(host);
-  owing.add(context.run, owed.writes ?? []);
+  const begin = owing.add(context.run, owed.writes ?? []);
   const rows = {
     ...owing.rows,
     ...confirmed(unchanged).rows,
@@ -202,7 +211,7 @@ export function confirmation(unchanged: Unchanged, now: number, host: UnitHost):
       : [],
     inbox_gone: inboxId === undefined ? [] : [{ run_id: runId, id: inboxId }],
   };
-  return { runId, rows };
+  return { commit: { runId, rows }, begin };
 }
 
 /** The commit that confirms a revision, and no more. */
@@ -228,7 +237,7 @@ function recorded(answer: Answer, requestHash: string | undefined): object {
 // ---- What decisions owe
 
 type GrowingRows = { -readonly [Of in Relation]?: Row<Of>[] };
-type CompleteWrite = Exclude<Write, { to: "new_run" | "promise" | "scope" }>;
+type CompleteWrite = Exclude<Write, { to: "new_run" | "promise" | "scope" | "kept_entry" }>;
 
 /**
  * The rows that decisions of a run owe. Tokens, and the rows of new runs, are added here. What is owed and settled in one commit becomes no row, and a row
@@ -250,6 +259,7 @@ export class OwedRows {
       if (write.to === "new_run") begin.push(this.addChild(run.id, write.row));
       else if (write.to === "promise") this.put("promise", { ...write.row, fence: this.host.newFence() });
       else if (write.to === "scope") this.addScope(write.row);
+      else if (write.to === "kept_entry") this.addEntry(write.row);
       else this.fold(write);
       if (write.to === "published_event") this.publish(run, [write.row]);
     }
@@ -263,11 +273,12 @@ export class OwedRows {
 
   /** A child's actor is made of what is sent, without a look at its row, so that brings the token of the row. */
   private addChild(parent: RunId, made: NewChild): Send {
-    const { identity, inherited, variables, variablesSize, idempotencyKey } = made;
+    const { identity, inherited, idempotencyKey, fork } = made;
     const child: FencedChild = { ...made, fence: this.host.newFence() };
-    const context = newRun(identity, variables ?? {}, variablesSize);
-    const started = startedEvent(identity, "coordinator");
-    const mark = { requestHash: "", idempotencyKey, fence: child.fence };
+    const { context, started } = firstOfMade(made);
+    const { labels = {} } = fork ?? {};
+    const mark = { requestHash: "", idempotencyKey, fence: child.fence, labels: fork?.labels, given: fork?.given };
+    this.put("label", ...Object.entries(labels).map(([name, value]) => ({ run_id: identity.id, name, value })));
     const { new_run, audit_event, variable, wake } = newRunRows(context, started, mark, { parent, inherited });
     this.put("new_run", ...new_run);
     this.put("audit_event", ...audit_event);
@@ -281,6 +292,13 @@ export class OwedRows {
     const kept = this.host.keptScope(scope, variables);
     this.put("scope", kept.scope);
     this.put("scope_value", ...kept.values);
+  }
+
+  private addEntry({ variables, step_id, run_id, entry }: Extract<Write, { to: "kept_entry" }>["row"]): void {
+    const { scope, values } = this.host.keptScope({ run_id, entry, holder: run_id }, variables);
+    const { manifest, manifest_hash } = scope;
+    this.put("kept_entry", { run_id, entry, step_id, manifest, manifest_hash });
+    this.put("scope_value", ...values);
   }
 
   private fold(write: CompleteWrite): void {
@@ -350,13 +368,30 @@ export class OwedRows {
 
 // ---- New runs
 
+/** A run that another one makes, as it begins: its context, and its first audit event. */
+export function firstOfMade({ identity, variables = {}, variablesSize, fork }: NewChild) {
+  const fresh = newRun(identity, variables, variablesSize);
+  if (!fork) return { context: fresh, started: startedEvent(identity, "coordinator") };
+  const { actor, entries, owed, unprotected } = fork;
+  return { context: { ...fresh, entries, owed, unprotected }, started: startedEvent(identity, actor) };
+}
+
 /** The first audit event of every run. `startup`: where its startup variables come from. */
 export function startedEvent(identity: RunIdentity, actor: string, startup?: JsonObject): CommittedEvent {
-  const { id: runId, workflowId, version, entrypoint, triggerId, rerunOf, startedAt: at } = identity;
-  const cause = { ...(triggerId && { trigger_id: triggerId }), ...(rerunOf && { rerun_of: rerunOf }) };
+  const { id: runId, workflowId, version, entrypoint, triggerId, rerunOf, forkedFrom, startedAt: at } = identity;
+  const cause = {
+    ...(triggerId && { trigger_id: triggerId }),
+    ...(rerunOf && { rerun_of: rerunOf }),
+    ...(forkedFrom && { forked_from: forkedFromView(forkedFrom) }),
+  };
   const given = { ...cause, ...(startup && { startup_variables: startup }) };
   const metadata = { workflow_id: workflowId, version, entrypoint, ...given };
   return { runId, seq: 1, type: "saga.started", attempt: 0, from: "pending", to: "pending", actor, at, metadata };
+}
+
+/** Where a fork comes from, as clients see it. */
+export function forkedFromView({ runId, step, entry }: ForkedFrom): JsonObject {
+  return { saga_id: runId, step, entry };
 }
 
 /** The rows of a new run, which a client starts or another run creates. `inherited`: its variables are those of a kept scope. */

@@ -14,6 +14,7 @@ import type { ApiDeps, Shared } from "./deps.js";
 import { eventRoutes } from "./events.js";
 import { addExamples } from "./examples.js";
 import { explainRoutes } from "./explain.js";
+import { forkRoutes } from "./fork.js";
 import { healthRoutes, metricsRoutes } from "./health.js";
 import { accessOf } from "./http/access.js";
 import { chooseProtocol } from "./http/credentials.js";
@@ -54,6 +55,7 @@ const PLUGINS: readonly ((app: Api, deps: ApiDeps & Shared) => void)[] = [
   commandRoutes,
   actRoutes,
   rerunRoutes,
+  forkRoutes,
   migrateRoutes,
   bulkRoutes,
   explainRoutes,

@@ -47,6 +47,7 @@ const OPERATION_IDS: Readonly<Record<string, string>> = {
   [`POST ${SAGA}/terminate`]: "terminateSaga",
   [`POST ${SAGA}/release`]: "releaseSaga",
   [`POST ${SAGA}/rerun`]: "rerunSaga",
+  [`POST ${SAGA}/fork`]: "forkSaga",
   [`DELETE ${SAGA}`]: "eraseSaga",
   [`POST ${SAGA}/migrate`]: "migrateSaga",
   "POST /api/v1/bulk": "createBulkJob",

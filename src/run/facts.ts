@@ -7,6 +7,7 @@ import {
   entryStep,
   type Facts,
   type Fetched,
+  forkFault,
   type JsonObject,
   MAX_KEPT_SIGNALS,
   type Need,
@@ -38,6 +39,7 @@ import {
   startupVariables,
   unmatchedSignals,
 } from "../store/engine/family.js";
+import { inheritanceOf, stepEntries } from "../store/engine/forks.js";
 import { UndoReads } from "../store/engine/load.js";
 import { replacedSchema } from "../store/lists/registry.js";
 import { tenantsOfRun } from "../store/owners.js";
@@ -150,6 +152,10 @@ export class FactSource {
         return { keyedRun: await this.keyedRun(run, need) };
       case "version":
         return { version: await this.version(run, need, loaded) };
+      case "entries":
+        return { entries: await stepEntries(sql, run.id) };
+      case "inheritance":
+        return { inheritance: await inheritanceOf(sql, run.id, need) };
       case "schema":
         await this.readSchema(run, need);
         return {};
@@ -171,6 +177,7 @@ export class FactSource {
       timeoutMs: program.timeoutMs,
       inputSchema: program.inputSchema,
       enters: (entrypoint) => entryStep(program, entrypoint) !== undefined,
+      forkFault: (step) => forkFault(program, step),
     };
   }
 

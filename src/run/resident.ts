@@ -7,7 +7,7 @@ import {
   type Answer,
   COMMAND_KINDS,
   type CommittedEvent,
-  confirmation,
+  confirmationOf,
   confirmed,
   type Decision,
   type DispatchId,
@@ -512,9 +512,9 @@ export class Resident {
     const { context } = actor;
     const { reach } = queued;
     const unchanged = { context, revision, fence, wake, reach, received: queued, answer, owed };
-    const commit = confirmation(unchanged, this.host.clock.now(), this.host.units);
+    const { commit, begin } = confirmationOf(unchanged, this.host.clock.now(), this.host.units);
     if (!(await this.submit(loaded, commit))) return undefined;
-    this.host.effects.afterCommit(this.runId, [], owed.sends ?? []);
+    this.host.effects.afterCommit(this.runId, [], [...(owed.sends ?? []), ...begin]);
     if (queued.wakeLeased && owesLook(context)) await this.resendDispatch();
     // The repeat of a command that was accepted may be refused, or stale, by now. Neither is recorded, so nothing has conflicted.
     const unrecorded = isRefusal(answer) || namesItsDispatch(queued);

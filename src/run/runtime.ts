@@ -5,8 +5,8 @@ import {
   type Answer,
   type AnswerTo,
   type FencedChild,
+  firstOfMade,
   measure,
-  newRun,
   parseTraceparent,
   type QuarantineProof,
   type RunCommand,
@@ -15,7 +15,6 @@ import {
   type RunLimits,
   type SentCommand,
   STANDARD_RUN_LIMITS,
-  startedEvent,
   type UnitHost,
 } from "../../machines/index.js";
 import { EVERYTHING, plainReach } from "../access/index.js";
@@ -252,15 +251,12 @@ export class Runtime implements Runs, ResidentHost, StartHost {
   }
 
   /** A child that was just created. With its variables at hand, its first actor need not be loaded. */
-  private async childCreated({ identity, variables, variablesSize, fence }: FencedChild): Promise<void> {
+  private async childCreated(child: FencedChild): Promise<void> {
+    const { identity, variables, fence } = child;
     try {
       const program = await this.options.catalog.program(identity.definitionId);
       await this.scheduler.compute(identity.workflowId, () => {
-        const context = newRun(identity, variables ?? {}, variablesSize);
-        this.created(
-          { context, program, started: startedEvent(identity, "coordinator"), fence },
-          variables !== undefined,
-        );
+        this.created({ ...firstOfMade(child), program, fence }, variables !== undefined);
       });
     } catch (error) {
       this.advanceFailed(identity.id, error);

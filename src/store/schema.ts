@@ -242,6 +242,38 @@ export const keptScopes = pgTable(
   (t) => [primaryKey({ columns: [t.runId, t.entry] })],
 );
 
+/** The variables with which a step at the top level was entered, where the workflow keeps its history: a fork begins with them. */
+export const keptEntries = pgTable(
+  "kept_entries",
+  {
+    runId: runId("run_id").notNull(),
+    entry: integer("entry").notNull(),
+    stepId: text("step_id").notNull(),
+    /** As that of a kept scope, whose holder is the run itself. */
+    manifest: json("manifest"),
+    manifestHash: uuid("manifest_hash"),
+  },
+  (t) => [primaryKey({ columns: [t.runId, t.entry] })],
+);
+
+/** A run that was forked, and its fork. The undo of a run is inherited once. */
+export const forks = pgTable(
+  "forks",
+  {
+    originId: runId("origin_id").notNull(),
+    forkId: runId("fork_id").notNull(),
+    step: text("step").notNull(),
+    /** Among the entries of that step. */
+    entry: integer("entry").notNull(),
+    inherits: boolean("inherits").notNull(),
+    at: time("at").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.originId, t.forkId] }),
+    uniqueIndex("forks_heir").on(t.originId).where(sql`inherits`),
+  ],
+);
+
 /** Values that kept scopes share by content. They are removed after the holder has ended. */
 export const keptValues = pgTable(
   "kept_values",

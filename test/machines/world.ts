@@ -6,6 +6,7 @@ import {
   type AuditEvent,
   asRunId,
   type Fetched,
+  forkFault,
   isTerminal,
   type Json,
   type JsonObject,
@@ -274,6 +275,7 @@ export class WorldOf<Run extends WorldRun> {
       definitionId: workflowId,
       timeoutMs,
       inputSchema,
+      forkFault: (step) => forkFault(program, step),
       enters: (entry) => entry === "" || Object.hasOwn(program.entrypoints, entry),
     };
   }

@@ -105,6 +105,21 @@ const RELATION_CASES: { readonly [Of in Relation]: Case } = {
     write: (run) => ({ scope: [{ entry: 3, holder: run, manifest: { own: { x: 1 }, shared: {} } }] }),
     changes: "kept_scopes",
   },
+  fork: {
+    given: {
+      undo_entry: [
+        { ...REFUND, entry: 1 },
+        { ...REFUND, entry: 2, action: undefined, state: "passed" },
+        { ...REFUND, entry: 3 },
+      ],
+    },
+    write: () => ({ fork: [{ fork_id: uuidv7(), step: "s", entry: 1, since: 3, inherits: true, at }] }),
+    changes: "forks",
+  },
+  kept_entry: {
+    write: () => ({ kept_entry: [{ entry: 3, step_id: "s", manifest: { own: { x: 1 }, shared: {} } }] }),
+    changes: "kept_entries",
+  },
   scope_value: {
     given: { scope_value: [{ holder: id, hash: id, value: 1 }] },
     write: () => ({

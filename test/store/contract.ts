@@ -67,6 +67,8 @@ const TABLES: { readonly [Name in keyof Tables]: TableReading } = {
   run_variables: {},
   kept_scopes: {},
   kept_values: {},
+  kept_entries: {},
+  forks: {},
   wakes: { without: LEASED },
   signals: { renamed: { signal_name: "name" }, numbered: "ordinal" },
   outbox: { without: LEASED },

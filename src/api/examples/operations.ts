@@ -45,6 +45,7 @@ export const REQUESTS: ByOperation = {
   [`POST ${SAGA}/terminate`]: { reason: "stuck, and refunded by hand" },
   [`POST ${SAGA}/release`]: {},
   [`POST ${SAGA}/rerun`]: { labels: { again: "yes" } },
+  [`POST ${SAGA}/fork`]: { step: "delivery", version: 2 },
   [`POST ${SAGA}/migrate`]: { version: 2, steps: { delivery: "handover" }, check: true },
   "POST /api/v1/workflows/{wf_id}/migrations/check": { version: 2, from_version: 1, limit: 1_000 },
   "POST /api/v1/bulk": { filter: { workflow_id: "order", incident: true }, action: "retry_step", limit: 1_000 },
@@ -131,12 +132,13 @@ export const ANSWERS: ByOperation = {
   [`POST ${SAGA}/terminate 202`]: acted("cancelled"),
   [`POST ${SAGA}/release 202`]: acted("running"),
   [`POST ${SAGA}/rerun 202`]: acted("pending"),
+  [`POST ${SAGA}/fork 202`]: acted("pending"),
   [`POST ${SAGA}/migrate 200`]: { allowed: true, reasons: [] },
   [`POST ${SAGA}/migrate 202`]: acted("paused"),
   [`GET ${SAGA}/explain 200`]: {
     ...{ run_id: RUN_ID, state: "paused", because: "waits for the signal delivered (since 2026-11-24 09:30:00 UTC)" },
     waiting_for: [{ kind: "signal", step_id: "delivery", name: "delivered", since: LATER }],
-    ...{ since: LATER, can: ["pause", "migrate", "cancel", "terminate"] },
+    ...{ since: LATER, can: ["pause", "migrate", "fork", "cancel", "terminate"] },
   },
   "POST /api/v1/workflows/{wf_id}/migrations/check 200": {
     ...{ matched: 3, movable: 2, refused: 1 },

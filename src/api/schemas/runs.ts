@@ -72,6 +72,12 @@ export const RUN_RESOURCES = {
     parent_step_id: opt(Text),
     parent_branch_id: opt(Text),
     root_run_id: opt(Uuid),
+    forked_from: opt(
+      Type.Object(
+        { saga_id: Uuid, step: Text, entry: Int },
+        { description: "The run that this one goes on from, and where: the nth entry of that step." },
+      ),
+    ),
     rerun_of: opt(Type.String({ format: "uuid", description: "The run that was started again as this one." })),
     try_catch_stack: opt(Type.Array(Type.Object({ step_id: Text, catch_step: Text }))),
     dry_run: opt(Bool),

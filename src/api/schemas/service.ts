@@ -45,7 +45,10 @@ export const SERVICE_RESOURCES = {
       Type.Boolean({ description: "The signal is kept: a later wait takes it, unless the run has ended." }),
     ),
     run_id: opt(
-      Type.String({ format: "uuid", description: "The run that holds the business key, or that was started." }),
+      Type.String({
+        format: "uuid",
+        description: "The run that holds the business key, that was started, or that has inherited the undo.",
+      }),
     ),
     state: opt(Type.String({ description: "Of the run that holds the business key." })),
     request_id: Text,

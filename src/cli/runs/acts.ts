@@ -1,4 +1,4 @@
-// What a person may do to a run: cancel, pause, resume, retry, skip, fail, terminate, release, rerun. Each is one request; whether it makes sense now
+// What a person may do to a run: cancel, pause, resume, retry, skip, fail, terminate, release, rerun, fork. Each is one request; whether it makes sense now
 // is the run's decision.
 import { randomUUID } from "node:crypto";
 import { EXIT, type ExitCode } from "../exit.js";
@@ -107,6 +107,30 @@ export async function rerun(context: Context): Promise<ExitCode> {
   };
   const key = context.text("key") ?? randomUUID();
   const acted = await service.post<Acted>(pathOf(id, "/rerun"), body, { key });
+  if (context.json) context.terminal.printJson(acted);
+  else context.terminal.print(acted.run_id);
+  return EXIT.succeeded;
+}
+
+/** `saga fork`: prints the id of the new run. */
+export async function fork(context: Context): Promise<ExitCode> {
+  const service = await context.service();
+  const [id, step] = [context.argument(0), context.argument(1)];
+  const given = async (name: "variables" | "inputs") => {
+    const text = context.text(name);
+    return text === undefined ? {} : { [name]: await objectGiven(`--${name}`, text, context.terminal) };
+  };
+  const most = { min: 1, max: 2_147_483_647 };
+  const [entry, version] = [context.integer("entry", most), context.integer("version", most)];
+  const body = {
+    step,
+    ...(entry !== undefined && { entry }),
+    ...(version !== undefined && { version }),
+    ...(await given("variables")),
+    ...(await given("inputs")),
+    ...(context.flag("assumeEffects") && { effects: "assume" }),
+  };
+  const acted = await service.post<Acted>(pathOf(id, "/fork"), body, { key: context.text("key") ?? randomUUID() });
   if (context.json) context.terminal.printJson(acted);
   else context.terminal.print(acted.run_id);
   return EXIT.succeeded;

@@ -40,6 +40,7 @@ export interface Run {
   readonly parent_branch_id?: string;
   readonly root_run_id?: string;
   readonly rerun_of?: string;
+  readonly forked_from?: { readonly saga_id: string; readonly step: string; readonly entry: number };
   readonly dry_run?: boolean;
   readonly trigger_id?: string;
 }

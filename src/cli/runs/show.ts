@@ -21,6 +21,7 @@ export function runLines(run: Run, terminal: Terminal): string[] {
       ["  tenant", run.tenant_id],
       ["  parent", run.parent_run_id && `${run.parent_run_id} at ${run.parent_step_id ?? "?"}`],
       ["  rerun of", run.rerun_of],
+      ["  forked from", run.forked_from && `${run.forked_from.saga_id} at ${run.forked_from.step}`],
       ["  started", run.started_at],
       ["  ended", run.terminal_at && `${run.terminal_at} (after ${duration(ms ?? 0)})`],
       ["  dry run", run.dry_run ? "yes" : undefined],

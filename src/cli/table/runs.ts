@@ -135,6 +135,23 @@ With --wait it prints the run when it waits again or has ended: the exit code is
     prints: true,
     load: async () => (await import("../runs/acts.js")).rerun,
   },
+  {
+    name: "fork",
+    group: "Runs",
+    parameters: "<run> <step>",
+    summary: "Starts a run that begins at a step of another one, and prints its id; a run that waits ends with it",
+    options: [
+      { flags: "-e, --entry <n>", says: "which entry of the step, from 1; the last one if absent" },
+      { flags: "--variables <json>", says: `all variables that it begins with: ${JSON_WORDS}` },
+      { flags: "-i, --inputs <json>", says: `other inputs: ${JSON_WORDS}` },
+      VERSION,
+      { flags: "--assume-effects", says: "what was done before the step stands, or does not matter: inherit no undo" },
+      KEY,
+    ],
+    asks: true,
+    prints: true,
+    load: async () => (await import("../runs/acts.js")).fork,
+  },
 ];
 
 type ActName = "cancel" | "pause" | "resume" | "retry" | "skip" | "fail" | "terminate" | "release";

@@ -38,6 +38,7 @@ export const NEEDS = {
   terminateSaga: "operator",
   releaseSaga: "operator",
   rerunSaga: "operator",
+  forkSaga: "operator",
   migrateSaga: "operator",
   checkWorkflowMigration: "operator",
   createBulkJob: "operator",

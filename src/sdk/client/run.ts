@@ -213,6 +213,12 @@ export class Run<Output = unknown> {
     return new Run(run_id, this.links);
   }
 
+  /** Starts a new run that begins at a step of this one, with the outputs before it. A run that waits ends with that. */
+  async fork(body: Sent<"forkSaga">, options?: CallOptions): Promise<Run<Output>> {
+    const { run_id } = await this.links.call("forkSaga", { path: { id: this.id }, body }, options);
+    return new Run(run_id, this.links);
+  }
+
   /** Deletes a run that has ended, with its children and everything that is stored of them. */
   erase(options?: CallOptions): Promise<undefined> {
     return this.links.call("eraseSaga", { path: { id: this.id } }, options);

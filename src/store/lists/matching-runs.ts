@@ -6,7 +6,7 @@ import type { Sql } from "postgres";
 import { asRunId, RUN_STATES, type RunId } from "../../../machines/index.js";
 import { isUuid } from "../../ids.js";
 import { query } from "../engine/query.js";
-import { bulkTargets, definitions, runLabels, runs } from "../schema.js";
+import { bulkTargets, definitions, forks, runLabels, runs } from "../schema.js";
 import { type Range, SLICE_ROWS } from "./page.js";
 import { isEverything, OF_RUN, ofJob, type Reach, within } from "./reach.js";
 
@@ -33,6 +33,8 @@ export interface RunFilter {
   readonly errorCode?: string;
   /** This bulk job has changed the run, or started it again. */
   readonly bulkId?: string;
+  /** The run was forked from this one. */
+  readonly forkedFrom?: RunId;
   /** Times as Postgres reads them; both bounds are exclusive. */
   readonly startedAfter?: string;
   readonly startedBefore?: string;
@@ -239,8 +241,12 @@ const FEW = 10_000;
 /** Runs of a tenant of so few are read themselves: what a lookup finds of others, row-level security reads one by one and shows none of. */
 const FEW_OF_TENANT = 1_000;
 
-async function lookUps(database: Sql, reach: Reach, { labels = {}, q, bulkId }: RunFilter) {
-  const others = [q === undefined ? [] : byBeginning(q), bulkId === undefined ? [] : byBulk(reach, bulkId)].flat();
+async function lookUps(database: Sql, reach: Reach, { labels = {}, q, bulkId, forkedFrom }: RunFilter) {
+  const others = [
+    q === undefined ? [] : byBeginning(q),
+    bulkId === undefined ? [] : byBulk(reach, bulkId),
+    forkedFrom === undefined ? [] : byOrigin(forkedFrom),
+  ].flat();
   const all = [...Object.entries(labels).map(byLabel), ...others];
   const own = all.length > 0 && within({ tenants: reach.tenants }, OF_RUN);
   if (own) {
@@ -285,6 +291,15 @@ function byBulk(reach: Reach, id: string): LookUp {
   return {
     rows: sql`select ${runs.id} from ${runs} where ${runs.id} = any(array(${done}))`,
     condition: sql`${runs.id} in (${done})`,
+  };
+}
+
+/** A run is forked a few times. Whether its forks may be seen, their own rows say. */
+function byOrigin(id: RunId): LookUp {
+  const of = sql`select ${forks.forkId} from ${forks} where ${forks.originId} = ${id}`;
+  return {
+    rows: sql`select ${runs.id} from ${runs} where ${runs.id} = any(array(${of}))`,
+    condition: sql`${runs.id} in (${of})`,
   };
 }
 

@@ -2,6 +2,8 @@
 import {
   actionText,
   type DispatchId,
+  type ForkedFrom,
+  forkedFromView,
   type JsonObject,
   type StepError,
   variablesOf,
@@ -41,6 +43,7 @@ interface IdentityView {
   readonly delayedUntil?: number;
   readonly labels?: Readonly<Record<string, string>>;
   readonly rerunOf?: string;
+  readonly forkedFrom?: ForkedFrom;
 }
 
 export function runItem(row: RunViewRow): JsonObject {
@@ -70,6 +73,7 @@ export function runItem(row: RunViewRow): JsonObject {
     parent_branch_id: row.parentBranchId,
     root_run_id: row.rootRunId,
     rerun_of: identity.rerunOf,
+    forked_from: identity.forkedFrom && forkedFromView(identity.forkedFrom),
     dry_run: identity.dryRun ?? false,
     feature_overrides: nonEmpty(identity.features),
     ...(row.terminalAt === null ? waiting(row, record, identity) : ended(row, record)),

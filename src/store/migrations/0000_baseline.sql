@@ -136,6 +136,16 @@ CREATE TABLE "events" (
 	"told_to" uuid
 );
 --> statement-breakpoint
+CREATE TABLE "forks" (
+	"origin_id" uuid NOT NULL,
+	"fork_id" uuid NOT NULL,
+	"step" text NOT NULL,
+	"entry" integer NOT NULL,
+	"inherits" boolean NOT NULL,
+	"at" timestamp (3) with time zone NOT NULL,
+	CONSTRAINT "forks_origin_id_fork_id_pk" PRIMARY KEY("origin_id","fork_id")
+);
+--> statement-breakpoint
 CREATE TABLE "held_keys" (
 	"scope" text NOT NULL,
 	"key" text NOT NULL,
@@ -152,6 +162,15 @@ CREATE TABLE "inbox" (
 	"due_at" timestamp (3) with time zone NOT NULL,
 	"tries" smallint DEFAULT 0 NOT NULL,
 	"trial_deaths" smallint DEFAULT 0 NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "kept_entries" (
+	"run_id" uuid NOT NULL,
+	"entry" integer NOT NULL,
+	"step_id" text NOT NULL,
+	"manifest" json,
+	"manifest_hash" uuid,
+	CONSTRAINT "kept_entries_run_id_entry_pk" PRIMARY KEY("run_id","entry")
 );
 --> statement-breakpoint
 CREATE TABLE "kept_scopes" (
@@ -479,6 +498,7 @@ CREATE UNIQUE INDEX "events_by_tenant_and_key" ON "events" USING btree ("tenant_
 CREATE INDEX "events_by_topic" ON "events" USING btree ("topic","ordinal");--> statement-breakpoint
 CREATE INDEX "events_by_time" ON "events" USING btree ("published_at","ordinal");--> statement-breakpoint
 CREATE INDEX "events_due" ON "events" USING btree ("due_at") WHERE due_at is not null;--> statement-breakpoint
+CREATE UNIQUE INDEX "forks_heir" ON "forks" USING btree ("origin_id") WHERE inherits;--> statement-breakpoint
 CREATE INDEX "held_keys_by_run" ON "held_keys" USING btree ("run_id");--> statement-breakpoint
 CREATE INDEX "inbox_due" ON "inbox" USING btree ("shard","due_at");--> statement-breakpoint
 CREATE INDEX "outbox_due" ON "outbox" USING btree ("shard","due_at");--> statement-breakpoint
@@ -757,7 +777,8 @@ BEGIN
   FOR one IN
     SELECT format('CREATE POLICY readers ON %I FOR SELECT USING (EXISTS (SELECT FROM %I o WHERE o.id = %I OFFSET 0))', part, owner, by)
     FROM (VALUES ('run_starts', 'runs', 'run_id'), ('run_labels', 'runs', 'run_id'), ('run_variables', 'runs', 'run_id'),
-      ('run_events', 'runs', 'run_id'), ('kept_scopes', 'runs', 'run_id'), ('kept_values', 'runs', 'holder'), ('signals', 'runs', 'run_id'),
+      ('run_events', 'runs', 'run_id'), ('kept_scopes', 'runs', 'run_id'), ('kept_entries', 'runs', 'run_id'), ('forks', 'runs', 'origin_id'),
+      ('kept_values', 'runs', 'holder'), ('signals', 'runs', 'run_id'),
       ('undo', 'runs', 'owner_run_id'), ('user_tasks', 'runs', 'run_id'), ('concurrency_tickets', 'runs', 'run_id'),
       ('bulk_targets', 'bulk_jobs', 'bulk_id'), ('trigger_fires', 'triggers', 'trigger_id')) parts (part, owner, by)
   LOOP

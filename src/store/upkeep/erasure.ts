@@ -37,6 +37,8 @@ const ERASED_TABLES = [
   ["concurrency_tickets", "run_id"],
   ["kept_scopes", "run_id"],
   ["kept_values", "holder"],
+  ["kept_entries", "run_id"],
+  ["forks", "origin_id"],
   ["wakes", "run_id"],
   ["suspects", "key"],
   ["held_keys", "run_id"],

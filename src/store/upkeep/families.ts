@@ -18,6 +18,9 @@ const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 const EXPIRED_TABLES = [
   ["run_starts", "run_id"],
   ["kept_scopes", "run_id"],
+  ["kept_entries", "run_id"],
+  ["kept_values", "holder"],
+  ["forks", "origin_id"],
   ["run_variables", "run_id"],
   ["run_commands", "run_id"],
   ["signals", "run_id"],

@@ -98,7 +98,7 @@ export class Retention {
     );
   }
 
-  /** Scopes and their values, of families that have ended: nothing starts from them any more. */
+  /** Scopes and their values, of families that have ended: nothing starts from them any more. A run that keeps its history may be forked, and keeps its values. */
   async scopes(): Promise<void> {
     await this.pass([FIRST_ID, "0"], ROWS, (after) =>
       this.one(
@@ -120,6 +120,7 @@ export class Retention {
            where (holder, hash) > ($1::text::uuid, $2::text::uuid) order by holder, hash limit ${ROWS}
          ), gone as (
            delete from kept_values v using ${ended("slice")} where v.holder = ended.holder and v.hash = ended.hash
+             and not exists (select from kept_entries e where e.run_id = v.holder)
          )
          ${lastOf("slice", "holder", "hash")}`,
         after,

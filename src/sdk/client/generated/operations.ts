@@ -73,6 +73,7 @@ export interface Operations extends RunOperations {
         readonly incident_in?: readonly string[] | undefined;
         readonly error_code?: string | undefined;
         readonly bulk_id?: string | undefined;
+        readonly forked_from?: string | undefined;
         readonly started_after?: string | undefined;
         readonly started_before?: string | undefined;
         readonly q?: string | undefined;

@@ -16,7 +16,7 @@ export interface Error {
   readonly signal_id?: string | undefined;
   /** The signal is kept: a later wait takes it, unless the run has ended. */
   readonly recorded?: boolean | undefined;
-  /** The run that holds the business key, or that was started. */
+  /** The run that holds the business key, that was started, or that has inherited the undo. */
   readonly run_id?: string | undefined;
   /** Of the run that holds the business key. */
   readonly state?: string | undefined;
@@ -261,6 +261,8 @@ export interface SagaRun {
   readonly parent_step_id?: string | undefined;
   readonly parent_branch_id?: string | undefined;
   readonly root_run_id?: string | undefined;
+  /** The run that this one goes on from, and where: the nth entry of that step. */
+  readonly forked_from?: { readonly saga_id: string; readonly step: string; readonly entry: number } | undefined;
   /** The run that was started again as this one. */
   readonly rerun_of?: string | undefined;
   readonly try_catch_stack?: readonly { readonly step_id: string; readonly catch_step: string }[] | undefined;

@@ -31,6 +31,7 @@ export const ROUTES = {
   terminateSaga: "POST /api/v1/sagas/{id}/terminate key",
   releaseSaga: "POST /api/v1/sagas/{id}/release key",
   rerunSaga: "POST /api/v1/sagas/{id}/rerun key",
+  forkSaga: "POST /api/v1/sagas/{id}/fork key",
   migrateSaga: "POST /api/v1/sagas/{id}/migrate key",
   checkWorkflowMigration: "POST /api/v1/workflows/{wf_id}/migrations/check again",
   createBulkJob: "POST /api/v1/bulk key",

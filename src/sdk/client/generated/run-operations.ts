@@ -104,12 +104,12 @@ export interface RunOperations {
   };
   /** List runs */
   listSagas: {
-    query?: { workflow_id?: string | undefined; version?: number | undefined; state?: readonly ("pending" | "running" | "paused" | "compensating" | "succeeded" | "failed" | "cancelled")[] | undefined; tenant_id?: string | undefined; trigger_id?: string | undefined; parent_run_id?: string | undefined; root_only?: boolean | undefined; business_key?: string | undefined; requires_manual_review?: boolean | undefined; awaited_signal?: string | undefined; current_step?: string | undefined; paused_reason?: readonly ("signal" | "event" | "user_task" | "timer" | "children" | "retry" | "concurrency" | "incident" | "operator" | "quarantine")[] | undefined; incident?: boolean | undefined; incident_in?: readonly string[] | undefined; error_code?: string | undefined; bulk_id?: string | undefined; started_after?: string | undefined; started_before?: string | undefined; [label: `label.${string}`]: string | undefined; q?: string | undefined; sort?: "-started_at" | "started_at" | undefined; limit?: number | undefined; offset?: number | undefined; cursor?: string | undefined; count?: "exact" | undefined };
+    query?: { workflow_id?: string | undefined; version?: number | undefined; state?: readonly ("pending" | "running" | "paused" | "compensating" | "succeeded" | "failed" | "cancelled")[] | undefined; tenant_id?: string | undefined; trigger_id?: string | undefined; parent_run_id?: string | undefined; root_only?: boolean | undefined; business_key?: string | undefined; requires_manual_review?: boolean | undefined; awaited_signal?: string | undefined; current_step?: string | undefined; paused_reason?: readonly ("signal" | "event" | "user_task" | "timer" | "children" | "retry" | "concurrency" | "incident" | "operator" | "quarantine")[] | undefined; incident?: boolean | undefined; incident_in?: readonly string[] | undefined; error_code?: string | undefined; bulk_id?: string | undefined; forked_from?: string | undefined; started_after?: string | undefined; started_before?: string | undefined; [label: `label.${string}`]: string | undefined; q?: string | undefined; sort?: "-started_at" | "started_at" | undefined; limit?: number | undefined; offset?: number | undefined; cursor?: string | undefined; count?: "exact" | undefined };
     answer: Page<SagaRun>;
   };
   /** Count runs by workflow, version, state and reason of a pause */
   countSagas: {
-    query?: { workflow_id?: string | undefined; version?: number | undefined; state?: readonly ("pending" | "running" | "paused" | "compensating" | "succeeded" | "failed" | "cancelled")[] | undefined; tenant_id?: string | undefined; trigger_id?: string | undefined; parent_run_id?: string | undefined; root_only?: boolean | undefined; business_key?: string | undefined; requires_manual_review?: boolean | undefined; awaited_signal?: string | undefined; current_step?: string | undefined; paused_reason?: readonly ("signal" | "event" | "user_task" | "timer" | "children" | "retry" | "concurrency" | "incident" | "operator" | "quarantine")[] | undefined; incident?: boolean | undefined; incident_in?: readonly string[] | undefined; error_code?: string | undefined; bulk_id?: string | undefined; started_after?: string | undefined; started_before?: string | undefined; [label: `label.${string}`]: string | undefined; q?: string | undefined; count?: "exact" | undefined };
+    query?: { workflow_id?: string | undefined; version?: number | undefined; state?: readonly ("pending" | "running" | "paused" | "compensating" | "succeeded" | "failed" | "cancelled")[] | undefined; tenant_id?: string | undefined; trigger_id?: string | undefined; parent_run_id?: string | undefined; root_only?: boolean | undefined; business_key?: string | undefined; requires_manual_review?: boolean | undefined; awaited_signal?: string | undefined; current_step?: string | undefined; paused_reason?: readonly ("signal" | "event" | "user_task" | "timer" | "children" | "retry" | "concurrency" | "incident" | "operator" | "quarantine")[] | undefined; incident?: boolean | undefined; incident_in?: readonly string[] | undefined; error_code?: string | undefined; bulk_id?: string | undefined; forked_from?: string | undefined; started_after?: string | undefined; started_before?: string | undefined; [label: `label.${string}`]: string | undefined; q?: string | undefined; count?: "exact" | undefined };
     answer: {
       readonly items: readonly RunCount[];
       /** There are more than 10,000 kinds. */
@@ -313,6 +313,29 @@ export interface RunOperations {
       readonly inputs?: object | undefined;
       /** They stay with the run, and are filters of the list. */
       readonly labels?: Readonly<Record<string, string>> | undefined;
+    };
+    answer: {
+      readonly run_id: string;
+      readonly state: string;
+      /** False: the run was as the act wants it. */
+      readonly changed: boolean;
+    };
+  };
+  /** Start a new run that begins at a step of this one; one that waits ends with it */
+  forkSaga: {
+    path: { id: string };
+    body: {
+      /** 1 to 128 of A-Z a-z 0-9 _ . : - */
+      readonly step: string;
+      /** Which entry of the step; the last one if absent. */
+      readonly entry?: number | undefined;
+      /** All that the new run begins with; those at the entry if absent. */
+      readonly variables?: object | undefined;
+      /** Those of the original if absent. */
+      readonly inputs?: object | undefined;
+      readonly version?: number | undefined;
+      /** `inherit`: the new run owes the undo of what was done before the step. `assume`: it inherits none. */
+      readonly effects?: "inherit" | "assume" | undefined;
     };
     answer: {
       readonly run_id: string;

@@ -345,6 +345,19 @@ tasks_closed as (
   ],
 };
 
+/** The variables of step entries, for workflows that keep their history. Their values are those of scopes. */
+const KEPT_ENTRIES: Section = {
+  relations: ["kept_entry"],
+  writes: [
+    (from, won) => `
+entries_kept as (
+  insert into kept_entries (run_id, entry, step_id, manifest, manifest_hash)
+  select kept_entry.run_id, kept_entry.entry, kept_entry.step_id, kept_entry.manifest, kept_entry.manifest_hash
+  from ${from.kept_entry} where ${won("kept_entry.run_id")}
+)`,
+  ],
+};
+
 /** What a group may have besides its runs and their history, in the order in which the tables are written. */
 export const OWED: readonly Section[] = [
   OUTBOX,
@@ -352,6 +365,7 @@ export const OWED: readonly Section[] = [
   UNDO_ADDED,
   UNDO_CHANGED,
   OCCASIONAL,
+  KEPT_ENTRIES,
   OUTGOING_EVENTS,
   TICKETS,
 ];

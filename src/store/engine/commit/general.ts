@@ -110,8 +110,51 @@ key_lost as materialized (
   where run_id not in (select run_id from key_passed) and run_id not in (select run_id from key_taken)
 )`,
 ];
-const NO_KEY_LOST: Clause = () => `
-key_lost as (select null::uuid as run_id where false)`;
+const NO_KEY_LOST: readonly Clause[] = [
+  () => `
+key_passed as (select null::uuid as expected where false)`,
+  () => `
+key_lost as (select null::uuid as run_id where false)`,
+];
+
+/** The undo of a run is inherited once. A fork that was committed after this statement's snapshot is not seen here; its key refuses the second one. */
+const FORKS: readonly Clause[] = [
+  (from) => `
+fork as materialized (select * from ${from.fork})`,
+  () => `
+fork_conflict as materialized (
+  select fork.run_id from fork cross join lateral (
+    select from forks where forks.origin_id = fork.run_id and forks.inherits limit 1
+  ) taken where fork.inherits
+)`,
+];
+const NO_FORK_CONFLICT: Clause = () => `
+fork_conflict as (select null::uuid as run_id where false)`;
+
+/**
+ * What a fork takes over, in the commit that creates it: the undo of the step entries before its first one, and the hold of the business key. Undos
+ * keep their order. A step without a compensation that a rollback has passed over still stands, so the fork has it in its list. A start of this group
+ * that takes the key over is stronger.
+ */
+const FORKED: readonly Clause[] = [
+  (_, won) => `
+forks_recorded as (
+  insert into forks (origin_id, fork_id, step, entry, inherits, at)
+  select fork.run_id, fork.fork_id, fork.step, fork.entry, fork.inherits, fork.at from fork where ${won("fork.run_id")}
+)`,
+  (_, won) => `
+undo_inherited as (
+  update undo set owner_run_id = fork.fork_id, state = 'owed' from fork
+  where undo.owner_run_id = fork.run_id and fork.inherits and undo.entry < fork.since
+    and (undo.state = 'owed' or (undo.state = 'passed' and undo.action is null)) and ${won("fork.run_id")}
+)`,
+  (_, won) => `
+keys_inherited as (
+  update held_keys set run_id = fork.fork_id from fork
+  where held_keys.run_id = fork.run_id and ${won("fork.run_id")}
+    and fork.run_id not in (select expected from key_passed)
+)`,
+];
 
 const KEYS_HELD: Clause = (_, won) => `
 keys_held as (
@@ -156,6 +199,7 @@ fenced as materialized (
     and locked.id not in (select run_id from promise_conflict)
     and locked.id not in (select run_id from event_conflict)
     and locked.id not in (select run_id from key_lost)
+    and locked.id not in (select run_id from fork_conflict)
 )`,
 ];
 
@@ -167,6 +211,7 @@ confirmed as (
   ) locked
   where locked.revision = confirm.expected and locked.fence = confirm.expected_fence and ${withinReach("locked", "confirm")}
     and locked.id not in (select run_id from command_conflict)
+    and locked.id not in (select run_id from fork_conflict)
 )`;
 
 /** The start of a run is kept when the run is erased: a start with its id loses. */
@@ -211,7 +256,7 @@ updated as (
   returning runs.id
 )`;
 
-/** Started runs, then the children of runs that have won: a run may create some in the commit of its start. */
+/** Started runs, then the children of runs that have won: a run may create some in the commit of its start. One that has ended is confirmed when it is forked. */
 const CREATION: readonly Clause[] = [
   () => `
 started as (
@@ -224,7 +269,8 @@ started as (
 born as (
   ${INSERT_RUNS}
   where (new_run.key is null or new_run.id in (select run_id from start_key_taken))
-    and (new_run.made_by in (select id from updated) or new_run.made_by in (select id from started))
+    and (new_run.made_by in (select id from updated) or new_run.made_by in (select id from started)
+      or new_run.made_by in (select id from confirmed))
   order by new_run.id
   on conflict do nothing returning id
 )`,
@@ -292,8 +338,14 @@ const claims: GeneralSection = {
 const heldKeys: GeneralSection = {
   relations: ["held_key"],
   conflicts: HELD_KEYS,
-  withoutConflicts: [NO_KEY_LOST],
+  withoutConflicts: NO_KEY_LOST,
   writes: [KEYS_HELD],
+};
+const forks: GeneralSection = {
+  relations: ["fork"],
+  conflicts: FORKS,
+  withoutConflicts: [NO_FORK_CONFLICT],
+  writes: FORKED,
 };
 /** Runs that are started, or made by others in the group. */
 const newRuns: GeneralSection = {
@@ -303,7 +355,7 @@ const newRuns: GeneralSection = {
   writes: STARTS,
 };
 /** The order in which tables are written. */
-const SECTIONS: readonly GeneralSection[] = [claims, heldKeys, newRuns, ...OWED];
+const SECTIONS: readonly GeneralSection[] = [claims, heldKeys, forks, newRuns, ...OWED];
 
 /** General statements by the sections that are present, each a bit. */
 const generalStatements: Statement[] = [];
@@ -324,6 +376,7 @@ function statementWith(present: ReadonlySet<GeneralSection>): Statement {
   const clauses: readonly Clause[] = [
     ...conflicts(claims),
     ...conflicts(heldKeys),
+    ...conflicts(forks),
     ...REVISIONS,
     ...conflicts(newRuns),
     UPDATE,

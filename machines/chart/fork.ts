@@ -1,0 +1,29 @@
+// Where a fork may begin: at a step of the run itself, which stands in no block and no catch chain. Such a step needs nothing but variables: no frame,
+// no error, no children.
+import type { StepPosition, WorkflowPlan } from "../steps/plan.js";
+import type { Program } from "./program.js";
+
+/** Whether the step is one of the run itself. */
+export function isTopLevel({ layout }: Pick<WorkflowPlan, "layout">, step: string): boolean {
+  const position = layout.get(step);
+  return position !== undefined && isOutermost(position);
+}
+
+const isOutermost = ({ block, chains }: StepPosition) => block.kind === "run" && chains.size === 0;
+
+/** Why a fork cannot begin at the step of this version. Undefined: it can. A plan that has not been compiled does not say what is reached. */
+export function forkFault(plan: WorkflowPlan & Partial<Pick<Program, "reached">>, step: string): string | undefined {
+  const { version, workflowId, steps, layout, reached } = plan;
+  const found = steps.get(step);
+  const of = `version ${version} of the workflow ${workflowId}`;
+  if (!found) return `${of} has no step "${step}"`;
+  if (found.type.joins) return `the step "${step}" is a join: fork from the parallel before it`;
+  const { block, chains } = layout.get(step) ?? {};
+  const [chain] = chains ?? [];
+  if (chain !== undefined)
+    return `the step "${step}" is in the catch chain of "${chain}": fork from a step at the top level`;
+  if (block && block.kind !== "run")
+    return `the step "${step}" is inside "${block.container}": fork from a step at the top level`;
+  if (reached && !reached.has(step)) return `no run of ${of} can come to the step "${step}"`;
+  return undefined;
+}
