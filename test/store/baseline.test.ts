@@ -18,6 +18,8 @@ const READ_BY_CLIENTS = [
     "run_labels",
     "run_variables",
     "run_events",
+    "forks",
+    "kept_entries",
     "kept_scopes",
     "kept_values",
     "signals",
