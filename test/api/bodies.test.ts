@@ -62,7 +62,7 @@ function documentedRoutes({ paths }: { paths: Readonly<Record<string, Record<str
 /** The path of a route, with things that exist. */
 function urlOf({ path }: Route): string {
   const id = path.includes("/triggers/") ? ids.trigger : path.includes("/bulk/") ? ids.bulk : ids.run_id;
-  const of = path.endsWith("/rerun") ? ids.ended : id;
+  const of = /\/(rerun|fork)$/.test(path) ? ids.ended : id;
   return path.replace("{id}", String(of)).replace(/\{(\w+)\}/g, (_, name) => String(ids[name]));
 }
 
@@ -152,7 +152,7 @@ function withNulls(schema: Schema, value: unknown): unknown {
  * Routes that need an undo that failed, another version, a page of the service, or a later clock: they refuse the example, for a reason that is not in the
  * form of the body.
  */
-const REFUSING = /\/(compensations\/skip|migrate|migrations\/check|auth\/session|backfill)$/;
+const REFUSING = /\/(compensations\/skip|migrate|fork|migrations\/check|auth\/session|backfill)$/;
 
 describe("null for an optional member", () => {
   it("counts as absent in the body of every operation", async () => {

@@ -252,6 +252,7 @@ describe("every operation", () => {
     "/api/v1/sagas/{id}/query": { expression: "vars" },
     "/api/v1/sagas/{id}/terminate": { reason: "r" },
     "/api/v1/sagas/{id}/migrate": { version: 2 },
+    "/api/v1/sagas/{id}/fork": { step: "s" },
     "/api/v1/workflows/{wf_id}/migrations/check": { version: 2 },
     "/api/v1/bulk": { filter: {}, action: "pause" },
     "/api/v1/events": { topic: "t" },

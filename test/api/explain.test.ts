@@ -456,7 +456,7 @@ describe("explain says what a run waits for", () => {
     expect(await explained(failed)).toMatchObject({
       because: expect.stringMatching(/^failed: no stock; a manual review is required/),
       waiting_for: [],
-      can: ["rerun"],
+      can: ["rerun", "fork"],
     });
     const succeeded = await stored(undefined, { state: "succeeded", terminal_at });
     expect((await explained(succeeded)).because).toMatch(/^succeeded \(since/);

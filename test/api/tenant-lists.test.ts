@@ -117,6 +117,7 @@ const OF_RUNS: Values = {
   incident_in: ({ id }) => id,
   error_code: ({ mark }) => `${mark}.code`,
   bulk_id: ({ bulkId }) => bulkId,
+  forked_from: ({ id }) => id,
   started_after: () => "2080-01-01T00:00:00Z",
   started_before: () => "2000-01-01T00:00:00Z",
   "label.{name}": ({ mark }) => mark,

@@ -76,6 +76,7 @@ export async function seed(rig: Rig, mark: string, tenant: string | null): Promi
   await sql`insert into bulk_jobs (id, shard, action, filter, params, state, matched, actor, tenant_id, reach, request_hash)
     values (${ids.bulkId}, 0, 'pause', '{}', '{}', 'done', 1, 'api', ${tenant}, ${reach}::text::json, '')`;
   await sql`insert into bulk_targets (bulk_id, nth, run_id, state) values (${ids.bulkId}, 1, ${id}, 'done')`;
+  await sql`insert into forks (origin_id, fork_id, step, entry, inherits, at) values (${id}, ${wideId}, 'one', 1, true, now())`;
   return { id, childId, wideId, ...ids, ...names };
 }
 

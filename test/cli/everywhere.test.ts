@@ -35,6 +35,7 @@ const LINES: Readonly<Record<string, Line>> = {
   query: { args: "<trip> run" },
   signal: { args: "<run> go", code: REFUSED },
   rerun: { args: "<trip>", code: REFUSED },
+  fork: { args: "<trip> nowhere", code: REFUSED },
   // It has ended, so there is nothing to do.
   cancel: { args: "<run>" },
   pause: { args: "<run>", code: REFUSED },

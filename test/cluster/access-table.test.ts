@@ -30,7 +30,7 @@ const MAY: readonly (readonly [roles: readonly Role[], operations: readonly stri
   [
     OPERATORS,
     words(`startSaga signalWithStart cancelSaga signalSaga pauseSaga resumeSaga retrySagaStep skipSagaStep failSaga retrySagaCompensation
-      skipSagaCompensation terminateSaga releaseSaga rerunSaga migrateSaga checkWorkflowMigration createBulkJob stopBulkJob resumeBulkJob
+      skipSagaCompensation terminateSaga releaseSaga rerunSaga forkSaga migrateSaga checkWorkflowMigration createBulkJob stopBulkJob resumeBulkJob
       submitUserTask publishEvent fireTrigger backfillTrigger validateWorkflow rehearseWorkflow evaluateRule`),
   ],
   [

@@ -297,6 +297,21 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
       { error: "unprocessable" },
     ],
   ],
+  "POST /sagas/{id}/fork": [
+    [
+      202,
+      "a run that waits",
+      async () => {
+        const url = await waiting();
+        const { current_step: step } = (await get(url)).json;
+        return post(`${url}/fork`, { step });
+      },
+      { changed: true },
+    ],
+    [400, "no step", async () => post(`${await aRun()}/fork`, {}), { error: "bad_request" }],
+    [404, "no such run", () => post(`${unknownRun()}/fork`, { step: "pay" }), { error: "not_found" }],
+    [409, "no such step", async () => post(`${await aRun()}/fork`, { step: "nowhere" }), { error: "conflict" }],
+  ],
   "POST /bulk": [
     [202, "a filter", () => post(`${API}/bulk`, BULK), { matched: 0 }],
     [400, "an unknown filter", () => post(`${API}/bulk`, { ...BULK, filter: { color: "red" } })],

@@ -92,6 +92,7 @@ const SENDING: Readonly<Record<string, Case>> = {
 
 /** The same, where what is made has an id that follows from the key. */
 const DERIVING: Readonly<Record<string, Case>> = {
+  forkSaga: { path: at("waits", "fork"), body: { step: "wait" }, other: { step: "wait", inputs: { n: 2 } } },
   rerunSaga: { path: at("ends", "rerun"), body: { inputs: { n: 1 } }, other: { inputs: { n: 2 } } },
   fireTrigger: {
     path: async (bearer) => `/triggers/${(await two.ask(bearer, "POST", "/triggers", trigger(record))).id}/fire`,

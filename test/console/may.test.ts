@@ -14,7 +14,7 @@ describe("with access on", () => {
     const may = allowed(["viewer"]);
     expect(may).toEqual(expect.arrayContaining(["listSagas", "getSaga", "streamSaga", "listWorkers"]));
     const CHANGING =
-      /^(start|signal|cancel|pause|resume|retry|skip|fail|terminate|release|rerun|migrate|erase|create|change)/;
+      /^(start|signal|cancel|pause|resume|retry|skip|fail|terminate|release|rerun|fork|migrate|erase|create|change)/;
     expect(may.filter((operation) => CHANGING.test(operation))).toEqual([]);
     expect(may).not.toContain("getCluster");
   });

@@ -87,10 +87,10 @@ const STANDS: Readonly<Record<string, Stand>> = {
     steps: [charge("pay", hang)],
     ...{ at: { awaited_action_dispatch: expect.anything() }, after: ["cancel"], can: ["pause", "terminate"] },
   },
-  succeeded: { steps: [charge("pay")], at: { state: "succeeded" }, can: ["rerun"] },
+  succeeded: { steps: [charge("pay")], at: { state: "succeeded" }, can: ["rerun", "fork"] },
   "failed and rolled back": {
     steps: [ship({ next: "no" }), refused],
-    ...{ at: { state: "failed" }, can: ["rerun"] },
+    ...{ at: { state: "failed" }, can: ["rerun", "fork"] },
   },
 };
 

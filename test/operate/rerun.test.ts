@@ -118,7 +118,7 @@ describe("a rerun", () => {
     const canOf = async (id: string) => (await rig.ask("GET", `/sagas/${id}/explain`)).body.can;
     const parent = await ended(rig, "family");
     const [child] = (await rig.ask("GET", `/sagas/${parent.id}/children`)).body.items;
-    expect(await canOf(parent.id)).toEqual(["rerun"]);
+    expect(await canOf(parent.id)).toEqual(["rerun", "fork"]);
     expect(await canOf(child.id)).toEqual([]);
     const waiting = await rig.client.start("wait");
     await rig.client.untilState(waiting, "paused");

@@ -75,6 +75,7 @@ export function filtersIn(context: Context): Query {
     tenant_id: context.text("tenant"),
     parent_run_id: context.text("parent"),
     bulk_id: context.text("bulk"),
+    forked_from: context.text("forkedFrom"),
     ...(context.flag("incident") && { incident: true }),
     ...(context.flag("roots") && { root_only: true }),
     ...(since !== undefined && { started_after: new Date(Date.now() - since).toISOString() }),

@@ -49,6 +49,7 @@ export const FILTERS: readonly OptionEntry[] = [
   { flags: "--roots", says: "without branches, items and sub-sagas" },
   { flags: "--parent <run>", says: "the children of this run" },
   { flags: "--bulk <id>", says: "that this bulk job has changed" },
+  { flags: "--forked-from <run>", says: "the forks of this run" },
   { flags: "--search <text>", says: "whose id or business key begins so" },
   TENANT,
 ];

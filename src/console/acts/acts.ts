@@ -3,7 +3,7 @@
 import type { OperatorActName } from "../../../machines/index.js";
 import type { OperationId } from "../session/needs.js";
 
-export type ActName = OperatorActName | "cancel" | "release" | "rerun" | "signal" | "erase";
+export type ActName = OperatorActName | "cancel" | "release" | "rerun" | "fork" | "signal" | "erase";
 
 /** One run, or each run of a bulk job. */
 export type Where = "run" | "bulk";
@@ -29,6 +29,8 @@ export interface Act {
   readonly words: string;
   readonly fields: readonly Field[];
   readonly isDangerous?: true;
+  /** No bulk job does it. */
+  readonly isAlone?: true;
   /** Nothing brings back what it takes: a person says in a word that it is meant. */
   readonly isForGood?: true;
 }
@@ -126,6 +128,32 @@ export const ACTS: readonly Act[] = [
     ],
   },
   {
+    ...{ name: "fork", needs: "forkSaga", button: "Fork", title: "Fork the run from a step" },
+    words:
+      "A new run begins at a step at the top level, with the outputs before it, and owes the undo of what was done before it. This run, if it waits, is terminated at once.",
+    fields: [
+      { name: "step", label: "Step", kind: "text", required: true, hint: "The id of a step that the run has entered." },
+      {
+        name: "entry",
+        label: "Entry",
+        kind: "number",
+        hint: "Of a step that was entered several times, from 1. Empty: the last.",
+      },
+      { name: "version", label: "Version", kind: "number", hint: "Empty: that of the run." },
+      { name: "inputs", label: "Inputs", kind: "object", hint: "A JSON object. Empty: those of the run." },
+      {
+        ...{ name: "variables", label: "Variables", kind: "object" },
+        hint: "A JSON object: all variables that the new run begins with. Empty: as they were at the step.",
+      },
+      {
+        name: "assume_effects",
+        label: "Effects before the step stand, or do not matter: inherit no undo",
+        kind: "check",
+      },
+    ],
+    isAlone: true,
+  },
+  {
     ...{ name: "cancel", needs: "cancelSaga", button: "Cancel", title: "Cancel the run" },
     words: "The run undoes its completed steps, the newest first, and then is cancelled.",
     fields: [REASON, { name: "skip_undo", label: "Undo nothing: end at once", kind: "check" }],
@@ -154,7 +182,7 @@ const BULK_ACTS: readonly Act[] = [...ACTS, ERASE];
 
 /** Those of a bulk job, for a principal who may do them. */
 export const bulkActsFor = (may: (operation: OperationId) => boolean): readonly Act[] =>
-  BULK_ACTS.filter(({ needs }) => may(needs));
+  BULK_ACTS.filter(({ needs, isAlone }) => !isAlone && may(needs));
 
 /** Those that are possible, for a principal who may do them. */
 export const actsFor = (

@@ -41,8 +41,11 @@ function read({ kind }: Field, text: string): Parsed {
 }
 
 /** The values as the API names them. */
-export const paramsOf = ({ skip_undo, ...given }: Values): Values =>
-  skip_undo === true ? { ...given, compensate: false } : given;
+export const paramsOf = ({ skip_undo, assume_effects, ...given }: Values): Values => ({
+  ...given,
+  ...(skip_undo === true && { compensate: false }),
+  ...(assume_effects === true && { effects: "assume" }),
+});
 
 /** Where the act on one run is sent, below the run. */
 export const pathOf = (name: ActName, { signal_name }: Values): string =>

@@ -1,6 +1,7 @@
 // An act in a dialog: what it will do, what it asks for, and what the service answered. The command keeps its idempotency key while it is
 // tried, so that it takes effect once.
 import { type FormEvent, useState } from "react";
+import { useLocation } from "wouter";
 import { type Act, fieldsOf } from "../acts/acts.js";
 import { ActFields } from "../acts/fields.js";
 import { bodyOf, pathOf, type Texts, type Values, valuesOf } from "../acts/values.js";
@@ -15,6 +16,8 @@ import { RerunDialog } from "./rerun-dialog.js";
 import { VersionChoice } from "./version-choice.js";
 
 interface Acted {
+  /** Of a fork, the new run. */
+  readonly run_id?: string;
   readonly changed?: boolean;
   readonly already_terminal?: boolean;
 }
@@ -23,8 +26,10 @@ interface Acted {
 const RESERVED = "user_task.";
 
 /** What is known already: the signal that is awaited, and nothing else, so that nothing is sent by accident. */
-const initialTexts = ({ name }: Act, { awaited_signal: awaited = RESERVED }: Run): Texts =>
-  name === "signal" && !awaited.startsWith(RESERVED) ? { signal_name: awaited } : {};
+function initialTexts({ name }: Act, { awaited_signal: awaited = RESERVED, current_step: step }: Run): Texts {
+  if (name === "fork") return step === undefined ? {} : { step };
+  return name === "signal" && !awaited.startsWith(RESERVED) ? { signal_name: awaited } : {};
+}
 
 interface Props {
   readonly run: Run;
@@ -37,8 +42,10 @@ export const ActDialog = (props: Props) =>
 
 function SentDialog({ run, act, onClose }: Props) {
   const [texts, setTexts] = useState<Texts>(() => initialTexts(act, run));
+  const [, navigate] = useLocation();
   const sending = useSending(run, act, (answer) => {
     if (answer.changed !== false) onClose();
+    if (act.name === "fork") navigate(`/runs/${answer.run_id}`);
   });
   const all = fieldsOf(act, "run");
   const fields = act.name === "migrate" ? all.filter(({ name }) => name !== "version") : all;

@@ -150,7 +150,7 @@ function Times({ run, name }: { run: Run; name: string | undefined }) {
 }
 
 function Belongs({ run, names }: { run: Run; names: Names }) {
-  const { parent_run_id, parent_step_id, parent_branch_id, root_run_id, rerun_of } = run;
+  const { parent_run_id, parent_step_id, parent_branch_id, root_run_id, rerun_of, forked_from } = run;
   // A sub-saga has steps of its own: those of its parent have no names here.
   const step = parent_branch_id === undefined ? parent_step_id : nameIn(names, parent_step_id ?? "");
   const branch = parent_branch_id === undefined ? "" : `[${parent_branch_id}]`;
@@ -159,6 +159,9 @@ function Belongs({ run, names }: { run: Run; names: Names }) {
       {parent_run_id && <RunLink id={parent_run_id} as="parent" more={` at ${step}${branch}`} />}
       {root_run_id && root_run_id !== parent_run_id && root_run_id !== run.id && <RunLink id={root_run_id} as="root" />}
       {rerun_of && <RunLink id={rerun_of} as="rerun of" />}
+      {forked_from && (
+        <RunLink id={forked_from.saga_id} as="forked from" more={` at ${nameIn(names, forked_from.step)}`} />
+      )}
       {run.current_step !== undefined && (
         <>
           <dt>at step</dt>
@@ -170,6 +173,11 @@ function Belongs({ run, names }: { run: Run; names: Names }) {
         {hasInspector() && (
           <>
             <a href={`/inspect/${run.id}`}>Stately inspector</a> ·{" "}
+          </>
+        )}
+        {run.terminal_at && !parent_run_id && (
+          <>
+            <Link href={`/runs?forked_from=${run.id}`}>Forks of this run</Link> ·{" "}
           </>
         )}
         <a href={`/api/v1/sagas/${run.id}`}>JSON</a>

@@ -32,6 +32,7 @@ const MORE: readonly (readonly [name: FilterName, label: string])[] = [
   ["started_after", "Started after"],
   ["started_before", "Started before"],
   ["bulk_id", "Changed by the bulk job"],
+  ["forked_from", "Forked from"],
   ["tenant_id", "Tenant"],
   ["trigger_id", "Trigger"],
   ["parent_run_id", "Parent run"],

@@ -17,6 +17,7 @@ export const FILTERS = {
   started_after: "time",
   started_before: "time",
   bulk_id: "text",
+  forked_from: "text",
   tenant_id: "text",
   trigger_id: "text",
   parent_run_id: "text",

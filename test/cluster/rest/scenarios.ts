@@ -361,6 +361,32 @@ export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> 
     expect(await act(uuidv7(), "terminate", { reason: "stuck" })).toBe(404);
   },
 
+  async "forking a run from a step"(talk) {
+    const steps = [
+      { id: "make", type: "set_var", name: "made", value: "é", next: "rest" },
+      { id: "rest", type: "wait_for_signal", signal_name: "go", next: "done" },
+      { id: "done", type: "end", output: "${vars.made}" },
+    ];
+    await talk.aside.publish("forked", steps, { history: "full" });
+    const original = await talk.start("forked");
+    await talk.aside.untilState(original, "paused");
+    const fork = (body: object) => talk.ask("POST", `/sagas/${original}/fork`, body);
+    expect((await fork({})).status).toBe(400);
+    expect((await fork({ step: "nowhere" })).status).toBe(409);
+    expect((await talk.ask("POST", `/sagas/${uuidv7()}/fork`, { step: "rest" })).status).toBe(404);
+    const { status, body } = await fork({ step: "rest", entry: 1 });
+    expect([status, body.changed]).toEqual([202, true]);
+    await ends(talk, original, "cancelled");
+    await talk.aside.untilState(body.run_id, "paused");
+    expect((await talk.ask("POST", `/sagas/${body.run_id}/signal/go`, { payload: {} })).status).toBe(202);
+    await ends(talk, body.run_id, "succeeded");
+    const seen = (await talk.ask("GET", `/sagas/${body.run_id}`)).body;
+    expect(seen).toMatchObject({ output: "é", forked_from: { saga_id: original, step: "rest", entry: 1 } });
+    expect((await fork({ step: "rest" })).body).toMatchObject({ error: "conflict", run_id: body.run_id });
+    expect((await fork({ step: "make", effects: "assume" })).status).toBe(202);
+    expect((await talk.ask("GET", `/sagas?forked_from=${original}`)).body.total).toBe(2);
+  },
+
   async "erasing a run"(talk) {
     const erase = async (runId: string) => (await talk.ask("DELETE", `/sagas/${runId}`)).status;
     const runId = await talk.start("sleep");

@@ -171,7 +171,11 @@ describe("a program", () => {
     expect(await run.terminate({ reason: "over" })).toMatchObject({ changed: true });
     const again = await run.rerun();
     expect(await again.get()).toMatchObject({ rerun_of: run.id });
-    await again.terminate({ reason: "over" });
+    await untilPaused(again.id);
+    const [at = ""] = [(await again.get()).current_step];
+    const forked = await again.fork({ step: at });
+    expect(await forked.get()).toMatchObject({ forked_from: { saga_id: again.id, step: at, entry: 1 } });
+    await forked.terminate({ reason: "over" });
     await run.erase();
     await expect(run.get()).rejects.toThrow(NotFound);
   });

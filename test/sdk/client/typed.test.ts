@@ -44,6 +44,7 @@ describe("the types of", () => {
     expectTypeOf(saga.start<typeof order>).returns.resolves.toEqualTypeOf<Run<{ receipt: string }>>();
     expectTypeOf(saga.run(RUN, order).result).returns.resolves.toEqualTypeOf<{ receipt: string }>();
     expectTypeOf(saga.run(RUN).result).returns.resolves.toEqualTypeOf<unknown>();
+    expectTypeOf(saga.run(RUN, order).fork).returns.resolves.toEqualTypeOf<Run<{ receipt: string }>>();
     expectTypeOf(saga.run(RUN, order).rerun).returns.resolves.toEqualTypeOf<Run<{ receipt: string }>>();
     expect(saga.run(RUN, order).id).toBe(RUN);
   });
