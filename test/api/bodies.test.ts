@@ -27,7 +27,9 @@ beforeAll(async () => {
   rig.answer = (command) =>
     /^(signal|submit|cancel|result|failure|heartbeat)$/.test(command.type)
       ? defaultAnswer(command)
-      : { type: "acted", state: "paused", changed: true };
+      : command.type === "fork"
+        ? { type: "forked", runId: command.runId }
+        : { type: "acted", state: "paused", changed: true };
   await rig.app.listen({ port: 0, host: "127.0.0.1" });
   port = (rig.app.server.address() as AddressInfo).port;
   routes = documentedRoutes((await rig.call("GET", "/openapi.json")).body);

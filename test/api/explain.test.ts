@@ -118,7 +118,7 @@ describe("explain says what a run waits for", () => {
       because: `${words} (1 before it; held by run ${holder}) (since ${SINCE})`,
       waiting_for: [{ kind: "concurrency", ...at, ahead: 1, limit: 1, held_by: [holder], since: iso(AT) }],
       since: iso(AT),
-      can: ["pause", "migrate", "cancel", "terminate"],
+      can: ["pause", "migrate", "fork", "cancel", "terminate"],
     });
     const { body } = await rig.call("GET", "/api/v1/sagas?paused_reason=concurrency");
     expect(body.total).toBe(3);
@@ -237,7 +237,7 @@ describe("explain says what a run waits for", () => {
       { topic: "paid", headers: { order: "7" } },
     ],
   ])("a %s", async (kind, wait, words, more) => {
-    const can = [...(kind === "signal" ? ["signal"] : []), "pause", "migrate", "cancel", "terminate"];
+    const can = [...(kind === "signal" ? ["signal"] : []), "pause", "migrate", "fork", "cancel", "terminate"];
     expect(await explained(await stored(wait))).toMatchObject({
       state: "paused",
       because: `${words} (since ${SINCE})`,
@@ -255,7 +255,7 @@ describe("explain says what a run waits for", () => {
     expect(await explained(id)).toMatchObject({
       because: `waits for ann to submit the task "Check it", until ${UNTIL} (since ${SINCE})`,
       waiting_for: [{ kind: "user_task", task_id: taskId, assignee: "ann", title: "Check it" }],
-      can: ["submit", "pause", "migrate", "cancel", "terminate"],
+      can: ["submit", "pause", "migrate", "fork", "cancel", "terminate"],
     });
   });
 
@@ -398,7 +398,7 @@ describe("explain says what a run waits for", () => {
         /^is in quarantine for its next step, which hung its process 3 times, and waits for an operator/,
       ),
       waiting_for: [{ kind: "quarantine", trials: 3, end: "hung" }],
-      can: ["pause", "release", "migrate", "cancel", "terminate"],
+      can: ["pause", "release", "migrate", "fork", "cancel", "terminate"],
     });
     expect(answer.since).toBe("2026-11-21T00:00:00.001Z");
   });

@@ -57,10 +57,10 @@ describe("saga, in one process,", () => {
     const watched = await run("watch", started.id, "-o", "json");
     expect(JSON.parse(watched.stdout.trim().split("\n").at(-1) ?? "")).toMatchObject({ state: "succeeded" });
     expect(await run("rerun", started.id)).toEqual(ok(ID));
-    const forked = await run("fork", started.id, "end", "--inputs", inputs);
+    const forked = await run("fork", started.id, "done", "--inputs", inputs);
     expect(forked).toEqual(ok(ID));
     expect(await run("list", "--forked-from", started.id)).toEqual(ok(/^RUN .*\n\S+ +echo 1 /));
-    expect(await run("fork", started.id, "end", "--assume-effects")).toEqual(ok(ID));
+    expect(await run("fork", started.id, "done", "--assume-effects")).toEqual(ok(ID));
     expect(await run("fork", started.id, "nowhere")).toMatchObject({ code: 5 });
   });
 

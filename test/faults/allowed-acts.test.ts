@@ -27,6 +27,8 @@ const branch = { id: "p", type: "parallel", branches: { a: { next: "wait" } }, n
 const open = ["cancel", "terminate"];
 /** The acts on a run that waits, with all that it is in. */
 const moves = ["migrate", ...open];
+/** And where nothing of it is under way. */
+const forks = ["fork", ...moves];
 
 const STANDS: Readonly<Record<string, Stand>> = {
   "before its start": { steps: [go], delayed: true, at: { state: "pending" }, can: ["pause", ...moves] },
@@ -42,16 +44,16 @@ const STANDS: Readonly<Record<string, Stand>> = {
     steps: [
       { id: "pay", type: "action", action: "shop.flaky", retry: { max_attempts: 2, initial_backoff_ms: HOUR_MS } },
     ],
-    ...{ at: { paused_reason: "retry" }, can: ["retry_step", "pause", ...moves] },
+    ...{ at: { paused_reason: "retry" }, can: ["retry_step", "pause", ...forks] },
   },
-  "at a signal": { steps: [go], at: { paused_reason: "signal" }, can: ["signal/go", "pause", ...moves] },
+  "at a signal": { steps: [go], at: { paused_reason: "signal" }, can: ["signal/go", "pause", ...forks] },
   "at an event": {
     steps: [{ id: "e", type: "wait_for_event", topic: "sent" }],
-    ...{ at: { paused_reason: "event" }, can: ["pause", ...moves] },
+    ...{ at: { paused_reason: "event" }, can: ["pause", ...forks] },
   },
   "at a timer": {
     steps: [{ id: "t", type: "wait_duration", duration_ms: HOUR_MS }],
-    ...{ at: { paused_reason: "timer" }, can: ["pause", ...moves] },
+    ...{ at: { paused_reason: "timer" }, can: ["pause", ...forks] },
   },
   "with children": {
     steps: [branch, go, { id: "j", type: "join" }],
@@ -59,15 +61,15 @@ const STANDS: Readonly<Record<string, Stand>> = {
   },
   "at an incident": {
     steps: [breaks],
-    ...{ at: { paused_reason: "incident" }, can: ["retry_step", "skip_step", "fail", "pause", ...moves] },
+    ...{ at: { paused_reason: "incident" }, can: ["retry_step", "skip_step", "fail", "pause", ...forks] },
   },
   "at an incident, paused": {
     steps: [breaks],
-    ...{ at: { paused_reason: "incident" }, after: ["pause"], can: ["resume", ...moves] },
+    ...{ at: { paused_reason: "incident" }, after: ["pause"], can: ["resume", ...forks] },
   },
   "at a signal, paused": {
     steps: [go],
-    ...{ at: { paused_reason: "signal" }, after: ["pause"], can: ["resume", ...moves] },
+    ...{ at: { paused_reason: "signal" }, after: ["pause"], can: ["resume", ...forks] },
   },
   "at the incident of an undo": {
     steps: undoes("shop.refuse"),
@@ -135,7 +137,8 @@ describe("what explain lists is what a run accepts", () => {
     expect(await counter.client.look(runId)).toEqual(before);
     for (const act of stand.can) {
       const fresh = await comeTo(name, stand);
-      const { status, body } = await counter.act(fresh, act);
+      const from = { step: stand.steps[0]?.id, variables: {}, effects: "assume" };
+      const { status, body } = await counter.act(fresh, act, act === "fork" ? from : undefined);
       expect({ act, status, changed: body.changed ?? true }).toEqual({ act, status: 202, changed: true });
     }
   });

@@ -298,6 +298,18 @@ const promise = (to: RunId) => ({ promise: [{ waiter: to, name: "go", fence: "9"
 const holding = (expected?: string) => creation({ held_key: [{ scope: "/orders", key: "k", expected, burst_at: AT }] });
 const keyed = { scope: "/orders", key: "k", request_hash: "" };
 
+async function ended(): Promise<RunId> {
+  const runId = await created();
+  await stores.commit(update(runId, 1, {}, ENDED));
+  return runId;
+}
+
+const forking = (runId: RunId, revision: number, inherits = true) =>
+  confirmation(runId, revision, {
+    fork: [{ fork_id: newRunId(), step: "s", entry: 1, since: 1, inherits, at }],
+    new_run: [newRunRow(newRunId(), { made_by: runId })],
+  });
+
 /** Commits on a run at revision 1 that win or lose: `make` prepares the stores, and gives the commit. */
 const COMMITS: Readonly<Record<string, readonly [wins: boolean, make: () => Promise<RunCommit>]>> = {
   "at the expected revision": [true, async () => update(await created(), 1)],
@@ -322,6 +334,23 @@ const COMMITS: Readonly<Record<string, readonly [wins: boolean, make: () => Prom
       const runId = await created();
       await stores.commit(update(runId, 1, {}, ENDED));
       return confirmation(runId, 2, { command: [command()] });
+    },
+  ],
+  "that forks a run that has ended": [true, async () => forking(await ended(), 2)],
+  "that forks it once more": [
+    false,
+    async () => {
+      const runId = await ended();
+      expect([...(await stores.commit(forking(runId, 2)))]).toEqual([runId]);
+      return forking(runId, 2);
+    },
+  ],
+  "that forks it once more, and inherits nothing": [
+    true,
+    async () => {
+      const runId = await ended();
+      await stores.commit(forking(runId, 2));
+      return forking(runId, 2, false);
     },
   ],
   "that confirms another token": [false, async () => confirmation(await created(), 1, {}, "8")],
