@@ -16,6 +16,7 @@ const RUNS = "select id from runs where tenant_id = $1 union all select id from 
 const OWNER: readonly (readonly [column: string, condition: string])[] = [
   ["tenant_id", "tenant_id = $1"],
   ["run_id", `run_id in (${RUNS})`],
+  ["origin_id", `origin_id in (${RUNS})`],
   ["owner_run_id", `owner_run_id in (${RUNS})`],
   ["holder", `holder in (${RUNS})`],
   ["bulk_id", "bulk_id in (select id from bulk_jobs where tenant_id = $1)"],
