@@ -95,6 +95,7 @@ export const DOCUMENT = {
   ...{ $schema: "plain", id: "plain", version: "plain", tenant_id: "plain", name: "plain", description: "plain" },
   ...{ published: "plain", created_at: "plain", created_by: "plain", input_schema: "schema", timeout_ms: "plain" },
   ...{ on_failure: "plain", on_undo_failure: "plain", concurrency: "parts", migrations: "plain", retention: "parts" },
+  ...{ history: "plain" },
   ...{ start: "target", entrypoints: "target", steps: "target" },
 } as const satisfies Table;
 

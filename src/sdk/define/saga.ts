@@ -46,6 +46,8 @@ export interface SagaOptions<Input extends TSchema> {
     readonly failedDays?: number;
     readonly cancelledDays?: number;
   };
+  /** `full`: runs keep the variables of each step entry at the top level, so that they can be forked from any of them. */
+  readonly history?: "full";
   /** By an earlier version: its steps that have another id in this one. */
   readonly migrations?: { readonly [version: string]: { readonly [old: string]: string } };
   /** The address of a JSON Schema, for editors. */
