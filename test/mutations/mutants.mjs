@@ -2487,4 +2487,12 @@ export const MUTANTS = [
     test: "test/operate/fork.test.ts",
     red: "the variables of a fork are history_missing where they are not known, unless they are given; the answer names the steps that are known",
   },
+  {
+    name: "events: what was announced counts as announced, whatever the store has of it",
+    file: "src/store/engine/announcements.ts",
+    find: " and e.due_at = done.lease",
+    replace: "",
+    test: "test/run/events.test.ts",
+    red: "the announcer keeps an event due, if a standby took over that lacks what was announced",
+  },
 ];
