@@ -60,6 +60,8 @@ export function differences(running: AnyStateMachine, chart: AnyStateMachine): s
 /** Nor does it show the rollback of a run that has come from another version, where its own runs have none. */
 function isUnseen(from: string, label: string, to: string, hasRollback: boolean): boolean {
   if (!hasRollback && (label === "undo" || from === "undoing")) return true;
+  // A fork begins at a step, and may owe undos of its original before that.
+  if (from === "pending" && (label === "undo" ? to === "undoing" : label.startsWith("begin fork."))) return true;
   if (to === "") return (BOOKKEEPING as readonly string[]).includes(label);
   return (label === "pause" || label === "resume") && from !== to && published(from) === published(to);
 }
