@@ -107,13 +107,8 @@ const PARTS: readonly Part[] = [
 
 /** Whether the plain statement can write the group: a claim is won by one of several runs, which only the general one can tell. */
 export function isPlain(rows: GroupRows): boolean {
-  return (
-    !rows.has("signal_claim") &&
-    !rows.has("event_claim") &&
-    !rows.has("promise") &&
-    !rows.has("held_key") &&
-    !rows.has("fork")
-  );
+  if (rows.has("held_key") || rows.has("fork")) return false;
+  return !rows.has("signal_claim") && !rows.has("event_claim") && !rows.has("promise");
 }
 
 /**
