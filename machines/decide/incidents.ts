@@ -3,9 +3,9 @@
 
 import type { Command, Refused } from "../messages/command.js";
 import { type Decision, type DecisionOn, invalid, refused } from "../messages/transition.js";
+import { withSecrets } from "../schema/secrets.js";
 import { isHalted } from "../state/context.js";
 import type { Incident, Wait } from "../state/wait.js";
-import { withSecrets } from "../schema/secrets.js";
 import { payloadSchemaOf } from "../steps/payload.js";
 import type { JsonObject } from "../values/json.js";
 import { outputSchemaOf } from "./answers.js";

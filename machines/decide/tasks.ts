@@ -2,9 +2,9 @@
 import type { Command } from "../messages/command.js";
 import { signalRecorded, taskClosed } from "../messages/owed.js";
 import type { DecisionOn } from "../messages/transition.js";
+import { withSecrets } from "../schema/secrets.js";
 import { isHalted } from "../state/context.js";
 import { awaitedSignal } from "../state/wait.js";
-import { withSecrets } from "../schema/secrets.js";
 import { payloadSchemaOf } from "../steps/payload.js";
 import type { StepPlan } from "../steps/step.js";
 import { isObject, type Json, type JsonObject, measure } from "../values/json.js";

@@ -236,7 +236,12 @@ function cancelSelf(draft: Draft, { reason, compensate }: NonNullable<Completion
 }
 
 /** The step has got what it waited for from outside. It fails if that does not fit its schema. */
-export function completeWithPayload(draft: Draft, plan: StepPlan, payload: Json, wrapped = (inner: Json) => inner): void {
+export function completeWithPayload(
+  draft: Draft,
+  plan: StepPlan,
+  payload: Json,
+  wrapped = (inner: Json) => inner,
+): void {
   const got = received(plan, payload, draft.facts);
   if ("error" in got) failStep(draft, plan, got.error);
   else completeStep(draft, plan, { output: wrapped(got.payload) });

@@ -4,7 +4,15 @@ import { correctedItem, withoutCorrection } from "../state/corrected-item.js";
 import type { RunIdentity } from "../state/identity.js";
 import type { Json, JsonObject } from "../values/json.js";
 import { secret } from "../values/secret.js";
-import { compileExpression, ExpressionError, ExpressionSyntaxError, failedOnSecret, instant, type Scope, withFuel } from "./index.js";
+import {
+  compileExpression,
+  ExpressionError,
+  ExpressionSyntaxError,
+  failedOnSecret,
+  instant,
+  type Scope,
+  withFuel,
+} from "./index.js";
 
 /** Names that scopes always have, or that blocks give. An item or its index cannot have such a name. */
 export const RESERVED_NAMES: ReadonlySet<string> = new Set(

@@ -1,7 +1,8 @@
 // Secret values in expressions. An expression that reads one has a secret result; one that only copies an object or a list around it copies the mark
 // inside. Encrypted values are copied and never read.
-import { ENCRYPTED, isEncrypted, isSecret, SECRET, secret } from "../values/secret.js";
+
 import type { Json, JsonObject } from "../values/json.js";
+import { ENCRYPTED, isEncrypted, isSecret, SECRET, secret } from "../values/secret.js";
 import { ExpressionError } from "./errors.js";
 
 /** An encrypted value in an expression. It has no type of CEL, so every function refuses it. */

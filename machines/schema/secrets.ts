@@ -33,7 +33,8 @@ export function withSecrets<T extends Json>(schema: JsonObject | undefined, valu
   return new Marking(document).mark([{ schema, base: "" }], value) as T;
 }
 
-export const hasSecrets = (schema: JsonObject | undefined): boolean => schema !== undefined && documentOf(schema) !== null;
+export const hasSecrets = (schema: JsonObject | undefined): boolean =>
+  schema !== undefined && documentOf(schema) !== null;
 
 function documentOf(schema: JsonObject): Document | null {
   const known = documents.get(schema);
@@ -56,7 +57,10 @@ function read(root: JsonObject): Document {
   const anchors = new Map<string, At[]>();
   const walk = (part: Json, outer: string): void => {
     if (typeof part !== "object" || part === null) return;
-    if (Array.isArray(part)) return (part as readonly Json[]).forEach((item) => walk(item, outer));
+    if (Array.isArray(part)) {
+      for (const item of part as readonly Json[]) walk(item, outer);
+      return;
+    }
     const schema = part as JsonObject;
     const { $id, $anchor, $dynamicAnchor } = schema;
     const base = typeof $id === "string" ? locate($id, outer).uri : outer;
@@ -88,7 +92,10 @@ class Marking {
     if (applied.some(({ schema }) => schema[X_SECRET] === true)) return secret(value);
     if (typeof value !== "object" || value === null) return value;
     if (Array.isArray(value))
-      return changed(value, (value as readonly Json[]).map((item, index) => this.mark(itemsOf(applied, index), item)));
+      return changed(
+        value,
+        (value as readonly Json[]).map((item, index) => this.mark(itemsOf(applied, index), item)),
+      );
     const members = Object.entries(value as JsonObject);
     const marked = members.map(([name, member]) => this.mark(membersOf(applied, name), member));
     return marked.every((member, index) => member === members[index]?.[1])
@@ -138,7 +145,11 @@ class Marking {
 /** The schemas of one keyword: one, a list, or a map. */
 function below({ base }: At, keyword: string, value: Json | undefined): readonly At[] {
   const isMap = keyword === "dependentSchemas" || keyword === "dependencies";
-  const all = Array.isArray(value) ? (value as readonly Json[]) : isMap && isObject(value) ? Object.values(value) : [value];
+  const all = Array.isArray(value)
+    ? (value as readonly Json[])
+    : isMap && isObject(value)
+      ? Object.values(value)
+      : [value];
   return all.filter((one) => isObject(one)).map((schema) => ({ schema, base }));
 }
 
@@ -147,7 +158,12 @@ function itemsOf(schemas: readonly At[], index: number): readonly At[] {
     const { prefixItems, items } = at.schema;
     const prefix = Array.isArray(prefixItems) ? prefixItems : Array.isArray(items) ? items : [];
     const own = index < prefix.length ? below(at, "", (prefix as readonly Json[])[index]) : [];
-    return [...own, ...OF_ITEMS.flatMap((keyword) => (Array.isArray(at.schema[keyword]) ? [] : below(at, keyword, at.schema[keyword])))];
+    return [
+      ...own,
+      ...OF_ITEMS.flatMap((keyword) =>
+        Array.isArray(at.schema[keyword]) ? [] : below(at, keyword, at.schema[keyword]),
+      ),
+    ];
   });
 }
 
@@ -157,7 +173,8 @@ function membersOf(schemas: readonly At[], name: string): readonly At[] {
     const own = isObject(properties) && Object.hasOwn(properties, name) ? below(at, "", properties[name]) : [];
     const patterns = isObject(patternProperties) ? Object.entries(patternProperties) : [];
     const matched = patterns.filter(([source]) => matches(source, name)).flatMap(([, schema]) => below(at, "", schema));
-    if (own.length > 0 || matched.length > 0) return [...own, ...matched, ...below(at, "", at.schema.unevaluatedProperties)];
+    if (own.length > 0 || matched.length > 0)
+      return [...own, ...matched, ...below(at, "", at.schema.unevaluatedProperties)];
     return OF_MEMBERS.flatMap((keyword) => below(at, keyword, at.schema[keyword]));
   });
 }

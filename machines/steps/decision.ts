@@ -3,9 +3,9 @@ import { defaulted, expression, naming, object, optional, required, text } from 
 import { asText, type Scope } from "../expression/index.js";
 import { evaluateRule, type RuleResult } from "../rule/evaluate.js";
 import { beginningOf, type Json, type JsonObject } from "../values/json.js";
+import { spread } from "../values/secret.js";
 import { branches, namedEdges, takeBranch, unlessDefault } from "./branch.js";
 import { constantText } from "./named.js";
-import { spread } from "../values/secret.js";
 import { type Doubt, failed, type Note, objectOf, stepType, textOf } from "./step.js";
 import { excerpt, written } from "./words.js";
 

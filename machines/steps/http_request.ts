@@ -59,7 +59,10 @@ export const httpRequest = stepType({
       "Per attempt, with all its redirects; at most 600000.",
     ),
     expected_status: defaulted(list(expectedStatus, { min: 1, max: 100 }), ["2xx"], "What counts as a success."),
-    output_schema: optional(schema, "The JSON Schema of the output; another response fails the step. `x-secret` marks secret parts."),
+    output_schema: optional(
+      schema,
+      "The JSON Schema of the output; another response fails the step. `x-secret` marks secret parts.",
+    ),
     follow_redirects: defaulted(flag, false, "Follow up to five; each address is checked anew."),
     secret_ref: optional(naming("secret", text), "The name of a secret that the service adds as a header."),
   },
@@ -122,9 +125,9 @@ function withQuery(url: SecretText, query: JsonObject): SecretText {
 
 function targetOf(url: string, query: JsonObject): string {
   const pairs = Object.entries(query).flatMap(([name, value]) =>
-    [spread(value)].flat().flatMap((item: Json) =>
-      item === null ? [] : [`${encoded(name)}=${encoded(asText(item))}`],
-    ),
+    [spread(value)]
+      .flat()
+      .flatMap((item: Json) => (item === null ? [] : [`${encoded(name)}=${encoded(asText(item))}`])),
   );
   // A fragment is never sent.
   const [address = ""] = url.split("#");

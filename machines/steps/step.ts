@@ -427,7 +427,8 @@ export function shownText(template: Template, scope: Scope, name: string): strin
 
 /** A value of another kind, or a secret one where the value is shown, is compared by an index, or decides when something happens. */
 function unfit(rendered: Json, name: string, kind: string): ExpressionError {
-  if (isSecretText(rendered)) return new ExpressionError(`${name} is not secret, so it cannot depend on a secret value`);
+  if (isSecretText(rendered))
+    return new ExpressionError(`${name} is not secret, so it cannot depend on a secret value`);
   return new ExpressionError(`${name} must be ${kind}`);
 }
 

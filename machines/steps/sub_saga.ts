@@ -3,8 +3,8 @@
 import { naming, number, object, optional, type Parsed, required, text } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
 import type { Facts } from "../messages/fact.js";
-import type { Group } from "../state/group.js";
 import { withSecrets } from "../schema/secrets.js";
+import type { Group } from "../state/group.js";
 import { startupSource } from "../state/identity.js";
 import type { Json, JsonObject } from "../values/json.js";
 import { backoffMs, mayRetry } from "../values/retry.js";

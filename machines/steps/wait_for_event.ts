@@ -29,7 +29,10 @@ export const waitForEvent = stepType({
     topic: required(text, "The event's topic."),
     headers: optional(eventHeaders, "Name to text: the event must have all of these, with these values."),
     match: optional(expression, "An event matches only if truthy; sees `event` {topic, headers, payload}."),
-    payload_schema: optional(schema, "The JSON Schema of the payload; another payload fails the step. `x-secret` marks secret parts."),
+    payload_schema: optional(
+      schema,
+      "The JSON Schema of the payload; another payload fails the step. `x-secret` marks secret parts.",
+    ),
     lookback: defaulted(
       oneOf("run", "none"),
       "run",

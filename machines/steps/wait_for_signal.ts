@@ -58,7 +58,10 @@ export const waitForSignal = stepType({
   summary: "Waits for a signal, or consumes the oldest one of its name that no step has consumed yet.",
   attributes: {
     signal_name: required(text, "The signal's name."),
-    payload_schema: optional(schema, "The JSON Schema of the payload; another payload fails the step. `x-secret` marks secret parts."),
+    payload_schema: optional(
+      schema,
+      "The JSON Schema of the payload; another payload fails the step. `x-secret` marks secret parts.",
+    ),
     timeout_ms: optional(number({ min: 0, max: LONGEST_WAIT_MS }), "The time to wait; unlimited if absent."),
     on_timeout: defaulted(
       handler,

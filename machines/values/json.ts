@@ -76,7 +76,8 @@ function measured(value: object, depth: number): number | Unstorable {
   const outsideMark = depth > 0 && metMark;
   metMark = false;
   const size = Array.isArray(value) ? measureList(value, depth + 1) : measureObject(value, depth + 1);
-  if (typeof size === "number" && size > LARGE_CHARS) LARGE.set(value, { size, levels: deepest - depth, hasMark: metMark });
+  if (typeof size === "number" && size > LARGE_CHARS)
+    LARGE.set(value, { size, levels: deepest - depth, hasMark: metMark });
   metMark ||= outsideMark;
   deepest = Math.max(outside, deepest);
   return size;

@@ -137,4 +137,3 @@ export function inPlaceOf(given: Json, original: Json): Json {
     return (given as readonly Json[]).map((item, index) => inPlaceOf(item, original[index] as Json));
   return secret(given);
 }
-
