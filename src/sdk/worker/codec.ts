@@ -72,7 +72,11 @@ function keyOf(name: string, given: Uint8Array | string): Uint8Array {
 }
 
 /** Calls the code of an action with its inputs decrypted, and encrypts of its output what it asks for. */
-export async function throughCodec(inputs: unknown, codec: Codec, execute: (inputs: unknown) => unknown): Promise<unknown> {
+export async function throughCodec(
+  inputs: unknown,
+  codec: Codec,
+  execute: (inputs: unknown) => unknown,
+): Promise<unknown> {
   return encryptedOutput(await execute(await decryptedInputs(inputs, codec)), codec);
 }
 
@@ -108,7 +112,10 @@ function encryptedIn(value: object): object | undefined {
 }
 
 /** A copy of the lists and plain objects in which something is replaced; everything else stays. */
-async function replaced(value: unknown, replace: (value: object) => { readonly by: unknown } | undefined): Promise<unknown> {
+async function replaced(
+  value: unknown,
+  replace: (value: object) => { readonly by: unknown } | undefined,
+): Promise<unknown> {
   if (typeof value !== "object" || value === null) return value;
   const found = replace(value);
   if (found) return found.by;

@@ -22,7 +22,12 @@ describe("x-secret", () => {
     ["an id", { $id: "https://x.test/a", $defs: { s: { $id: "s", ...X } }, items: { $ref: "s" } }, [1], [secret(1)]],
     ["a tree", { properties: { key: X, next: { $ref: "#" } } }, { next: { key: 1 } }, { next: { key: secret(1) } }],
     ["every alternative", { anyOf: [{ type: "string" }, { properties: { a: X } }] }, { a: 1 }, { a: secret(1) }],
-    ["an alternative that does not fit", { oneOf: [{ required: ["z"], properties: { a: X } }, {}] }, { a: 1 }, { a: secret(1) }],
+    [
+      "an alternative that does not fit",
+      { oneOf: [{ required: ["z"], properties: { a: X } }, {}] },
+      { a: 1 },
+      { a: secret(1) },
+    ],
     ["a condition's way", { if: { required: ["z"] }, then: { properties: { a: X } } }, { a: 1 }, { a: secret(1) }],
     ["what depends", { dependentSchemas: { z: { properties: { a: X } } } }, { a: 1 }, { a: secret(1) }],
     ["nothing under false", { properties: { a: { "x-secret": false } } }, { a: 1 }, { a: 1 }],
@@ -40,7 +45,9 @@ describe("x-secret", () => {
   });
 
   it("a reference that is not followed marks", () => {
-    expect(marked({ properties: { a: { $ref: "https://elsewhere.test/x" }, b: X } }, { a: 1 })).toEqual({ a: secret(1) });
+    expect(marked({ properties: { a: { $ref: "https://elsewhere.test/x" }, b: X } }, { a: 1 })).toEqual({
+      a: secret(1),
+    });
   });
 
   it("must be a boolean", () => {
@@ -59,7 +66,9 @@ describe("x-secret", () => {
 
   it("a mask where a secret is asked for is refused by its place, and elsewhere it is a text", () => {
     const schema = { properties: { a: X, b: { type: "string" } } };
-    expect(schemas.conforms(schema, { a: MASK, b: MASK })).toEqual([expect.stringMatching(/^\/a is "\*\*\*", which a view shows/)]);
+    expect(schemas.conforms(schema, { a: MASK, b: MASK })).toEqual([
+      expect.stringMatching(/^\/a is "\*\*\*", which a view shows/),
+    ]);
   });
 
   it("an encrypted value fits any value and a secret one, and no schema that would look inside", () => {

@@ -28,9 +28,13 @@ const { value } = fc.letrec<{ value: Json }>((tie) => ({
     { depthSize: "small", withCrossShrink: true },
     leaf,
     fc.array(tie("value"), { maxLength: 4 }),
-    fc.dictionary(fc.oneof(fc.string({ maxLength: 6 }), fc.constantFrom("$secret", "$enc")), tie("value"), { maxKeys: 4 }),
+    fc.dictionary(fc.oneof(fc.string({ maxLength: 6 }), fc.constantFrom("$secret", "$enc")), tie("value"), {
+      maxKeys: 4,
+    }),
     tie("value").map((inner) => secret(inner)),
-    fc.dictionary(fc.string({ maxLength: 4 }), leaf, { maxKeys: 2 }).map((inner): Json => ({ $enc: inner as JsonObject })),
+    fc
+      .dictionary(fc.string({ maxLength: 4 }), leaf, { maxKeys: 2 })
+      .map((inner): Json => ({ $enc: inner as JsonObject })),
   ),
 }));
 
@@ -54,7 +58,15 @@ describe("secret values", () => {
   });
 
   it("a mask shows neither the kind nor the length, and every kind is hidden", () => {
-    const all = { text: "canary", number: 42.5, yes: true, none: null, list: [1, 2], object: { inner: "canary" }, empty: "" };
+    const all = {
+      text: "canary",
+      number: 42.5,
+      yes: true,
+      none: null,
+      list: [1, 2],
+      object: { inner: "canary" },
+      empty: "",
+    };
     const hidden = Object.fromEntries(Object.entries(all).map(([name, one]) => [name, secret(one as Json)]));
     expect(masked(hidden)).toEqual(Object.fromEntries(Object.keys(all).map((name) => [name, MASK])));
     expect(revealed(hidden)).toEqual(all);
@@ -70,7 +82,12 @@ describe("secret values", () => {
   });
 
   it("an error loses the secret texts and numbers that it repeats, whole and quoted, and no short ones", () => {
-    const given = { key: secret('sk-"live"-1'), pin: secret(987654), short: secret("abc"), deep: [{ at: secret({ of: "canary" }) }] };
+    const given = {
+      key: secret('sk-"live"-1'),
+      pin: secret(987654),
+      short: secret("abc"),
+      deep: [{ at: secret({ of: "canary" }) }],
+    };
     expect(withoutSecrets('denied: sk-"live"-1, "sk-\\"live\\"-1", 987654, abc, canary!', given)).toBe(
       `denied: ${MASK}, "${MASK}", ${MASK}, abc, ${MASK}!`,
     );
