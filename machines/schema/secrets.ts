@@ -1,7 +1,7 @@
 // The keyword `x-secret`: which parts of a value a schema makes secret. It is an annotation of the schema, wherever that is applied to a value: every
 // alternative counts, also one that the value does not fit, because a mark too many hides a value, and one too few shows it.
 import { isObject, type Json, type JsonObject } from "../values/json.js";
-import { keysOfPointer } from "../values/json-path.js";
+import { keysOfPointer, pathElement } from "../values/json-path.js";
 import { compilePattern, PatternError } from "../values/pattern.js";
 import { isEncrypted, isSecret, secret } from "../values/secret.js";
 import { re2Of } from "./pattern-text.js";
@@ -35,6 +35,21 @@ export function withSecrets<T extends Json>(schema: JsonObject | undefined, valu
 
 export const hasSecrets = (schema: JsonObject | undefined): boolean =>
   schema !== undefined && documentOf(schema) !== null;
+
+/** JSON paths of the schemas below `not` and `propertyNames` that have `x-secret`: they are applied to no value that is kept. */
+export function unusedSecrets(schema: JsonObject): readonly string[] {
+  const found: string[] = [];
+  const walk = (part: Json, path: string, isUnused: boolean): void => {
+    if (typeof part !== "object" || part === null) return;
+    if (isUnused && (part as JsonObject)[X_SECRET] === true) found.push(path);
+    for (const [key, member] of Object.entries(part as JsonObject))
+      walk(member, path + pathElement(Array.isArray(part) ? Number(key) : key), isUnused || UNUSED.has(key));
+  };
+  if (hasSecrets(schema)) walk(schema, "", false);
+  return found;
+}
+
+const UNUSED: ReadonlySet<string> = new Set(["not", "propertyNames"]);
 
 function documentOf(schema: JsonObject): Document | null {
   const known = documents.get(schema);
