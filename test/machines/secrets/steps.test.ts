@@ -28,14 +28,13 @@ describe("steps with secret values", () => {
         worker: () =>
           ({
             kind: "failure",
-            code: "no-canary-pin",
-            message: "41111222 of canary-pin",
+            code: "no canary-pin 41111222",
             retryable: true,
             outcomeUnknown: false,
           }) as never,
       },
     );
-    expect(failureOf(run)).toBe(`no-${MASK}: ${MASK} of ${MASK}`);
+    expect(failureOf(run)).toBe(`no ${MASK} ${MASK}: no ${MASK} ${MASK}!`);
     expect(rowsOf(run)).not.toMatch(/canary|41111222/);
   });
 
@@ -43,7 +42,7 @@ describe("steps with secret values", () => {
     const long = { text: secret("canary ".repeat(20_000)), plain: "x".repeat(70_000) };
     const run = finish(
       [
-        { type: "log", message: "of ${inputs.text}", fields: "${inputs}" },
+        { type: "log", message: "of ${inputs.text}", fields: "${inputs}", next: "s2" },
         { type: "transform", expression: "inputs" },
       ],
       { inputs: long },
@@ -60,7 +59,7 @@ describe("steps with secret values", () => {
           code: "c",
           message: "pin ${inputs.pin}",
           details: { pin: "${inputs.pin}" },
-          on_error: "continue",
+          on_error: "s2",
           save_as: "e",
         },
         {
@@ -90,7 +89,7 @@ describe("steps with secret values", () => {
     { type: "action", action: "shop.charge", concurrency: { key: "${inputs.pin}", limit: 1 } },
     { type: "collect_input", assignee: "${inputs.pin}", form_schema: {} },
     { type: "error", code: "${inputs.pin}" },
-  ])("fails where a secret would be shown or looked up: $type $signal_name $topic $headers", (step) => {
+  ])("fails where a secret would be shown or looked up: %j", (step) => {
     const run = finish([step as never], { inputs });
     expect(failureOf(run)).toMatch(/^expression_error: .*is not secret, so it cannot depend on a secret value/);
     expect(rowsOf(run)).not.toContain("canary");
@@ -99,7 +98,7 @@ describe("steps with secret values", () => {
   it("objects that are merged keep their marks, whole ones too", () => {
     const run = finish(
       [
-        { type: "merge", sources: ["inputs.a", "inputs.b"], strategy: "deep", save_as: "deep" },
+        { type: "merge", sources: ["inputs.a", "inputs.b"], strategy: "deep", save_as: "deep", next: "s2" },
         { type: "merge", sources: ["inputs.a", "inputs.whole"], save_as: "shallow" },
       ],
       { inputs: { a: { x: secret({ k: 1 }), y: 1 }, b: { x: { l: 2 } }, whole: secret({ z: 3 }) } },
@@ -120,13 +119,16 @@ describe("steps with secret values", () => {
     };
     const corrected = (variables: JsonObject) => {
       const got: unknown[] = [];
-      const run = start([{ type: "set_var", name: "card", value: { number: "${inputs.pin}", year: 30 } }, action], {
-        inputs,
-        worker: ({ call }) => {
-          got.push(call.inputs);
-          return { kind: "failure", code: "no", message: "no", retryable: false, outcomeUnknown: false } as never;
+      const run = start(
+        [{ type: "set_var", name: "card", value: { number: "${inputs.pin}", year: 30 }, next: "s2" }, action],
+        {
+          inputs,
+          worker: ({ call }) => {
+            got.push(call.inputs);
+            return { kind: "failure", code: "no", retryable: false, outcomeUnknown: false } as never;
+          },
         },
-      });
+      );
       run.drain(20);
       run.command({ type: "retry_step", variables, actor: "user:ann" } as never);
       run.drain(20);
@@ -144,7 +146,7 @@ describe("steps with secret values", () => {
     const got: unknown[] = [];
     const run = finish(
       [
-        { type: "action", action: "shop.charge", inputs: { card: "${inputs.card}", all: "${inputs}" } },
+        { type: "action", action: "shop.charge", inputs: { card: "${inputs.card}", all: "${inputs}" }, next: "s2" },
         {
           type: "switch",
           cases: [{ when: "inputs.card.number == 1", next: "s3" }],
@@ -154,7 +156,13 @@ describe("steps with secret values", () => {
         },
         { type: "end", output: { card: "${inputs.card}" } },
       ],
-      { inputs: { card: enc }, worker: ({ call }) => (got.push(call.inputs), { kind: "result", result: {} } as never) },
+      {
+        inputs: { card: enc },
+        worker({ call }) {
+          got.push(call.inputs);
+          return { kind: "result", result: {} };
+        },
+      },
     );
     expect(got).toEqual([{ card: enc, all: { card: enc } }]);
     expect(run.context.output).toEqual({ card: enc });

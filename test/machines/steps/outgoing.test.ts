@@ -180,7 +180,12 @@ describe("http_request and webhook_emit", () => {
     const answered = (status: number) => {
       const run = start([ask({ output_schema, retry: ONCE })], { schemas: new Schemas() });
       const { dispatchId } = dispatched(run);
-      run.command({ type: "result", dispatchId, result: { status, headers: {}, body: { token: "t-1" } } });
+      run.command({
+        type: "result",
+        actor: "worker:w",
+        dispatchId,
+        result: { status, headers: {}, body: { token: "t-1" } },
+      });
       return run;
     };
     expect(answered(200).context.variables.s).toEqual({ status: 200, headers: {}, body: secret({ token: "t-1" }) });

@@ -138,7 +138,7 @@ describe("steps that wait", () => {
     const run = start([hold({ payload_schema })], { schemas });
     run.signal("go", { pin: "1234", plain: 1 });
     expect(run.context.output).toEqual({ pin: secret("1234"), plain: 1 });
-    const early = prepare([{ type: "noop" }, hold({ payload_schema })], { schemas });
+    const early = prepare([{ type: "noop", next: "s2" }, hold({ payload_schema })], { schemas });
     early.signal("go", { pin: 1 });
     early.advance();
     expect(failureOf(early)).toBe("schema_mismatch: the payload: /pin must be a string");
