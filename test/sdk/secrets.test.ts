@@ -60,7 +60,7 @@ beforeAll(async () => {
       grpc,
       api,
       log: silent,
-      token: workerToken(),
+      ...workerToken(),
       codec: aesCodec({ keys: KEYS, use: "now" }),
     }),
     "bank",
