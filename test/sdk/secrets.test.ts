@@ -112,6 +112,20 @@ beforeAll(async () => {
       ],
     },
     {
+      ...{ id: "listens", name: "listens", start: "hear", input_schema, published: true },
+      steps: [
+        {
+          ...{ id: "hear", type: "wait_for_event", topic: "pins", lookback: "none", next: "pay" },
+          match: "event.payload.pin == inputs.pin && event.payload.of == 'me'",
+        },
+        { ...pay, inputs: "${vars.hear.payload}" },
+      ],
+    },
+    {
+      ...{ id: "tells", name: "tells", start: "tell", input_schema, published: true },
+      steps: [{ id: "tell", type: "emit_event", topic: "pins", payload: { pin: "${inputs.pin}", of: "me" } }],
+    },
+    {
       ...{ id: "opens", name: "opens", start: "open", published: true },
       steps: [
         { id: "open", type: "action", action: "bank.open", inputs: { name: "ann" }, next: "pay" },
@@ -166,6 +180,18 @@ describe("secret values over HTTP", () => {
     const other = await ask(`/api/v1/sagas/${first}/rerun`, { inputs: { pin: "new" } });
     await ended(other.json.run_id);
     expect(got.at(-1)).toEqual({ pin: "new" });
+  });
+
+  it("an event with secrets finds the run that waits for it, and no other, though no index has them", async () => {
+    const [waiting, other] = [await start("listens", { pin: "canary-1" }), await start("listens", { pin: "canary-2" })];
+    for (const id of [waiting, other]) await run(id, ({ awaited_event_topic }) => awaited_event_topic === "pins");
+    await ended(await start("tells", { pin: "canary-1" }));
+    expect(await ended(waiting)).toMatchObject({ variables: { hear: { payload: { pin: "***", of: "me" } } } });
+    expect(got.at(-1)).toEqual({ pin: "canary-1", of: "me" });
+    expect((await ask(`/api/v1/sagas/${other}`)).json.state).toBe("paused");
+    const waits = await database.sql`select row_to_json(w)::text as text from event_waits w`;
+    expect(JSON.stringify(waits)).not.toContain("canary");
+    await ask(`/api/v1/sagas/${other}/cancel`, {});
   });
 
   it("a mask in a correction keeps the value, and a new one is secret", async () => {
