@@ -6,12 +6,15 @@ import type { Command, Reported } from "../messages/command.js";
 import { Needed } from "../messages/fact.js";
 import { type Owed, outboxRow } from "../messages/owed.js";
 import { type DecisionOn, refused, unchanged } from "../messages/transition.js";
+import { withSecrets } from "../schema/secrets.js";
 import type { ActionCall } from "../state/call.js";
 import { backoff, isOwedByRun, type Wait } from "../state/wait.js";
+import { payloadSchemaOf } from "../steps/payload.js";
 import type { Failure, StepPlan } from "../steps/step.js";
 import { givenCode, type StepErrorCode } from "../values/error-code.js";
-import { type JsonObject, measure } from "../values/json.js";
+import { type Json, type JsonObject, measure } from "../values/json.js";
 import { backoffMs, mayRetry } from "../values/retry.js";
+import { holdsSecret, SECRET, secret, withoutSecrets } from "../values/secret.js";
 import { formatInstant } from "../values/time.js";
 import {
   type Dispatched,
@@ -142,23 +145,27 @@ export function carry(draft: Draft, { dispatchId, held: isHeld }: Command<"carry
   return draft.decided({ type: "advanced" });
 }
 
-function attemptSucceeded(draft: Draft, wait: Dispatched, result: JsonObject): void {
+function attemptSucceeded(draft: Draft, wait: Dispatched, given: JsonObject): void {
   const { ending, unwinding } = draft.context;
   const call = callOf(draft);
+  const schema = outputSchemaOf(draft, call);
+  const result = withSecrets(schema, given);
   resolveDispatch(draft, wait);
   if (call.phase === "compensation")
     return recordUndo(draft, call, "done", wait.attempt, { output: result, duration_ms: draft.now - wait.at });
   const plan = currentPlan(draft);
   if (ending || unwinding) return attemptSucceededTooLate(draft, plan, wait, result);
-  const schema = outputSchemaOf(draft, call);
-  const problems = schema ? draft.facts.conforms(schema, result) : [];
+  const problems = schema ? draft.facts.conforms(schema, given) : [];
   if (problems.length === 0) return completeStep(draft, plan, { output: result, attempt: wait.attempt });
-  const message = `the worker's result: ${problems.slice(0, 5).join("; ")}`;
+  const message = `the ${call.request ? "response" : "worker's result"}: ${problems.slice(0, 5).join("; ")}`;
   failStep(draft, plan, { code: "schema_mismatch", message }, { attempt: wait.attempt, done: result });
 }
 
-/** The schema that the call was made with, also if the action was registered anew since. */
-function outputSchemaOf({ facts, context }: Draft, { service, action, version, outputHash: hash }: ActionCall) {
+/** The schema that the call was made with, also if the action was registered anew since. A request has that of its step. */
+export function outputSchemaOf(draft: Draft, call: ActionCall): JsonObject | undefined {
+  const { facts, context } = draft;
+  const { service, action, version, outputHash: hash } = call;
+  if (call.request) return payloadSchemaOf(currentPlan(draft));
   const registered = facts.action(service, action, version, context.run.tenantId);
   if (hash === undefined || hash === registered?.outputHash) return registered?.outputSchema;
   if (facts.outputSchema === undefined) throw new Needed({ kind: "output_schema", hash });
@@ -183,10 +190,24 @@ interface AttemptFailure {
   readonly notHandedOver?: true;
 }
 
+/** What failed may repeat what it was given. A text has no marks, so secret values are looked for in it. */
+function withoutSecretsOf({ inputs, request }: ActionCall, failure: AttemptFailure): AttemptFailure {
+  const given: Json = [inputs, { ...request } as JsonObject];
+  if (!holdsSecret(given)) return failure;
+  const host = typeof request?.url === "object" ? /^[a-z]+:\/\/([^/?#:]+)/i.exec(request.url[SECRET])?.[1] : undefined;
+  const all: Json = host === undefined ? given : [given, secret(host)];
+  return {
+    ...failure,
+    code: givenCode(withoutSecrets(failure.code, all)),
+    message: withoutSecrets(failure.message, all),
+  };
+}
+
 /** The worker reported a failure, or no answer came in time. */
-function attemptFailed(draft: Draft, wait: Dispatched, failure: AttemptFailure): void {
+function attemptFailed(draft: Draft, wait: Dispatched, reported: AttemptFailure): void {
   const { ending, unwinding } = draft.context;
   const call = callOf(draft);
+  const failure = withoutSecretsOf(call, reported);
   resolveDispatch(draft, wait);
   if (failure.outcomeUnknown && call.phase === "forward") rememberUnknownOutcome(draft);
   if (call.phase === "forward" && (ending || unwinding)) return attemptFailedTooLate(draft, failure);

@@ -15,7 +15,8 @@ import { eventConditions } from "../steps/event.js";
 import type { WorkflowPlan } from "../steps/plan.js";
 import type { StepPlan } from "../steps/step.js";
 import type { RunId } from "../values/ids.js";
-import { beginningOfJson, type Json, type JsonObject, measure } from "../values/json.js";
+import { beginningOfJson, type Json, type JsonObject, mayHoldMark, measure } from "../values/json.js";
+import { maskedObject } from "../values/secret.js";
 import { eventWaitRow, slotReleases, taskClosing } from "./ledger/waits.js";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -139,9 +140,12 @@ export class Draft {
   }
 }
 
-/** Bounds audit metadata: members that are too long become excerpts of their JSON text, and `truncated` names them. */
-function bounded(metadata: JsonObject, limit: number): JsonObject {
-  if (sizeOf(metadata) <= limit) return metadata;
+/** Masks and bounds audit metadata: members that are too long become excerpts of their JSON text, and `truncated` names them. */
+function bounded(given: JsonObject, limit: number): JsonObject {
+  const size = measure(given);
+  // Rows of the audit log are read by many, and kept: no secret value gets there. What cannot be measured was not looked through.
+  const metadata = typeof size === "number" && !mayHoldMark() ? given : maskedObject(given);
+  if (metadata === given ? typeof size !== "number" || size <= limit : sizeOf(metadata) <= limit) return metadata;
   const share = Math.floor(limit / (2 * Object.keys(metadata).length));
   const cut = Object.keys(metadata).filter((key) => sizeOf(metadata[key]) > share);
   const excerpts = cut.map((key) => [key, beginningOfJson(metadata[key] as Json, share)]);

@@ -10,7 +10,7 @@ import { type DecisionOn, unchanged } from "../messages/transition.js";
 import { isHalted } from "../state/context.js";
 import { type EventWait, eventValue, pick } from "../steps/event.js";
 import { currentPlan, type Draft } from "./draft.js";
-import { completeStep } from "./token.js";
+import { completeWithPayload } from "./token.js";
 
 /** An event was published that the run may be waiting for. Of all events that it has not looked at, it consumes the oldest. */
 export function acceptEvent(draft: Draft, { eventId }: Command<"event">): DecisionOn<"event"> {
@@ -77,5 +77,5 @@ function recordFault(draft: Draft, { fault }: ReturnType<typeof findMatch>): voi
 
 function consumeEvent(draft: Draft, event: EventFact): void {
   draft.owe(eventTaken(draft, event.id));
-  completeStep(draft, currentPlan(draft), { output: eventValue(event) });
+  completeWithPayload(draft, currentPlan(draft), event.payload, (payload) => eventValue({ ...event, payload }));
 }

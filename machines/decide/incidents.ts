@@ -3,8 +3,12 @@
 
 import type { Command, Refused } from "../messages/command.js";
 import { type Decision, type DecisionOn, invalid, refused } from "../messages/transition.js";
+import { withSecrets } from "../schema/secrets.js";
 import { isHalted } from "../state/context.js";
 import type { Incident, Wait } from "../state/wait.js";
+import { payloadSchemaOf } from "../steps/payload.js";
+import type { JsonObject } from "../values/json.js";
+import { outputSchemaOf } from "./answers.js";
 import { currentPlan, type Draft } from "./draft.js";
 import { acted, recordAct } from "./hold.js";
 import { correctionsOf } from "./ledger/corrections.js";
@@ -43,12 +47,12 @@ function renewSubSaga(draft: Draft): void {
 
 /** The step counts as succeeded with this output. */
 export function skipStep(draft: Draft, command: Command<"skip_step">): DecisionOn<"skip_step"> {
-  const { output = null } = command;
   if (!isOfStep(draft.context.wait)) return refused("no step of the run stands at an incident");
   if (isHalted(draft.context)) return haltedFirst(draft);
   const plan = currentPlan(draft);
   if (plan.type.alwaysFails)
     return refused(`a step of the type ${plan.type.name} cannot succeed: let it fail, or terminate the run`);
+  const output = withSecrets(schemaOfOutput(draft), command.output ?? null);
   const fault = outputFault(draft, output);
   if (fault) return refused(fault.message);
   recordAct(draft, command);
@@ -58,6 +62,12 @@ export function skipStep(draft: Draft, command: Command<"skip_step">): DecisionO
     plan.type.ends ? { output, end: true } : { output, edge: "skip", target: nextOf(draft, plan) },
   );
   return acted(draft);
+}
+
+/** Of what the step would have got from outside. */
+function schemaOfOutput(draft: Draft): JsonObject | undefined {
+  const { call } = draft.context;
+  return call?.phase === "forward" ? outputSchemaOf(draft, call) : payloadSchemaOf(currentPlan(draft));
 }
 
 /** The error takes the course that it would have taken without the incident. */

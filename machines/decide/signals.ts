@@ -13,20 +13,22 @@ import { type DecisionOn, refused, unchanged } from "../messages/transition.js";
 import { isHalted, type RunContext } from "../state/context.js";
 import { isTerminal } from "../state/lifecycle.js";
 import type { Wait } from "../state/wait.js";
+import { recordedPayload } from "../steps/payload.js";
 import type { RunId } from "../values/ids.js";
 import { MAX_KEPT_SIGNALS } from "../values/limits.js";
 import { currentPlan, type Draft } from "./draft.js";
 import { consumeSignal } from "./ledger/signals.js";
 import { isTaskSignal } from "./tasks.js";
-import { completeStep } from "./token.js";
+import { completeWithPayload } from "./token.js";
 
 /** A signal to this run: its waiting step consumes it, a waiting branch is promised it, or it is kept for a later wait. */
 export function recordSignal(
   draft: Draft,
-  { id, name, payload, traceparent }: Command<"signal">,
+  { id, name, payload: given, traceparent }: Command<"signal">,
 ): DecisionOn<"signal"> {
   const { context } = draft;
   if (isTaskSignal(name)) return refused("signals named user_task.… come from submitted user tasks only");
+  const payload = recordedPayload(draft.workflow, name, given);
   const signal = { id, name, payload };
   const ended = isTerminal(context.state);
   if (!awaitsSignal(context, name) && keepsTooMany(draft, ended)) return refused(keptSentence(ended));
@@ -40,7 +42,7 @@ export function recordSignal(
   const metadata = { kind: "signal", name, signal_id: id, matched, ...(traceparent && { traceparent }) };
   draft.row("log", context.state, { stepId: context.step, metadata });
   draft.actor = "coordinator";
-  if (consumed) completeStep(draft, currentPlan(draft), { output: payload });
+  if (consumed) completeWithPayload(draft, currentPlan(draft), payload);
   else keepSignal(draft, id, name, promisedTo);
   if (earlier) takePromised(draft, earlier);
   return draft.decided({ type: "signal", id, matched });
@@ -166,5 +168,5 @@ export function requestMatch(draft: Draft, { name }: Command<"look">): DecisionO
 
 function completeWithSignal(draft: Draft, signal: RecordedSignal): void {
   consumeSignal(draft, signal);
-  completeStep(draft, currentPlan(draft), { output: signal.payload });
+  completeWithPayload(draft, currentPlan(draft), signal.payload);
 }

@@ -2,10 +2,13 @@
 import type { Command } from "../messages/command.js";
 import { signalRecorded, taskClosed } from "../messages/owed.js";
 import type { DecisionOn } from "../messages/transition.js";
+import { withSecrets } from "../schema/secrets.js";
 import { isHalted } from "../state/context.js";
 import { awaitedSignal } from "../state/wait.js";
+import { payloadSchemaOf } from "../steps/payload.js";
 import type { StepPlan } from "../steps/step.js";
 import { isObject, type Json, type JsonObject, measure } from "../values/json.js";
+import { spread } from "../values/secret.js";
 import { currentPlan, type Draft } from "./draft.js";
 import { waitTimedOut } from "./timeouts.js";
 import { completeStep, failStep } from "./token.js";
@@ -21,7 +24,7 @@ export function isTaskSignal(name: string): boolean {
 export function submit(draft: Draft, command: Submit): DecisionOn<"submit"> {
   const { wait, unconsumedSignals } = draft.context;
   const halted = isHalted(draft.context);
-  const { taskId, result, submittedBy: by } = command;
+  const { taskId, submittedBy: by } = command;
   if (wait?.kind !== "user_task" || wait.taskId !== taskId || wait.submitted)
     return draft.decided({ type: "closed", reason: "the task is not open: it was submitted, or it has expired" });
   if (wait.dueAt !== undefined && wait.dueAt <= draft.now) {
@@ -31,7 +34,8 @@ export function submit(draft: Draft, command: Submit): DecisionOn<"submit"> {
   }
   const problems = problemsOfSubmit(draft, currentPlan(draft), command);
   if (problems.length > 0) return draft.decided({ type: "unfit", problems });
-  recordSubmit(draft, command, !halted);
+  const result = withSecrets(payloadSchemaOf(currentPlan(draft)), command.result);
+  recordSubmit(draft, { ...command, result }, !halted);
   draft.actor = "coordinator";
   draft.change({ wait: { ...wait, submitted: by === undefined ? {} : { by } } });
   if (!halted) completeWait(draft, result);
@@ -61,7 +65,7 @@ export function completeWait(draft: Draft, payload: Json): void {
   const plan = currentPlan(draft);
   if (wait?.kind !== "user_task" || !plan.type.task || !isObject(payload))
     return completeStep(draft, plan, { output: payload });
-  const outcome = plan.type.task.outcome(plan.attributes, payload, wait.submitted?.by);
+  const outcome = plan.type.task.outcome(plan.attributes, spread(payload) as JsonObject, wait.submitted?.by);
   if (outcome.kind === "failed") failStep(draft, plan, outcome.error);
   else completeStep(draft, plan, outcome);
 }

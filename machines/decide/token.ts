@@ -9,6 +9,7 @@ import { livingChildren, type RunContext } from "../state/context.js";
 import type { StepError } from "../state/entry.js";
 import type { Frame } from "../state/frame.js";
 import type { Ending } from "../state/rollback.js";
+import { received } from "../steps/payload.js";
 import type { Entered, Failure, StepOutcome, StepPlan } from "../steps/step.js";
 import type { Json, JsonObject } from "../values/json.js";
 import { MAX_NESTING } from "../values/limits.js";
@@ -136,6 +137,8 @@ function interpret(draft: Draft, plan: StepPlan, outcome: StepOutcome): void {
       return skipStep(draft, plan, outcome);
     case "failed":
       recordNotes(draft, plan, outcome.notes);
+      draft.owe(outcome.owed);
+      if (outcome.signal) consumeSignal(draft, outcome.signal);
       return failStep(draft, plan, outcome.error);
     case "cancel":
       return completeStep(draft, plan, { cancels: outcome });
@@ -230,6 +233,18 @@ function follow(draft: Draft, edge: string, target: string | undefined, output: 
 function cancelSelf(draft: Draft, { reason, compensate }: NonNullable<Completion["cancels"]>): void {
   draft.change({ entry: undefined, wait: undefined, call: undefined });
   abortRun(draft, { to: "cancelled", reason, ...(!compensate && { abandon: true }) });
+}
+
+/** The step has got what it waited for from outside. It fails if that does not fit its schema. */
+export function completeWithPayload(
+  draft: Draft,
+  plan: StepPlan,
+  payload: Json,
+  wrapped = (inner: Json) => inner,
+): void {
+  const got = received(plan, payload, draft.facts);
+  if ("error" in got) failStep(draft, plan, got.error);
+  else completeStep(draft, plan, { output: wrapped(got.payload) });
 }
 
 /** The step failed for good: the run stands at an incident, or its error takes its course. */

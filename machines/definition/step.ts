@@ -31,6 +31,7 @@ import { isObject, type Json, type JsonObject } from "../values/json.js";
 import * as misfit from "../values/misfit.js";
 import { inSlices, type Slices } from "../values/slices.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
+import { warnOfUnused } from "./secrets.js";
 
 const undoAction: Kind<Template> = {
   ...text,
@@ -159,6 +160,7 @@ function* checkSchemas(raw: JsonObject, type: StepType, place: Place, schemaProb
   for (const [name, { kind }] of Object.entries(type.attributes)) {
     const { raw: given, place: at } = memberOf(raw, name, type, place);
     if (kind !== schema || !isObject(given)) continue;
+    warnOfUnused(given, at);
     for (const problem of yield* inSlices(schemaProblems(given))) at.problem(problem);
     yield;
   }

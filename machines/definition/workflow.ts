@@ -28,6 +28,7 @@ import { checkMigrations, migrations } from "./migrations.js";
 import { scopeNames, variablesOf } from "./names.js";
 import { type Registered, warnAboutRegistered } from "./registered.js";
 import { retention } from "./retention.js";
+import { refuseSecretKey, warnOfUnused } from "./secrets.js";
 import { type ReadStep, readStep, type SchemaProblems, type StepOptions } from "./step.js";
 
 /** Steps are parsed separately, with their places. */
@@ -111,6 +112,7 @@ function* readWorkflow(
   yield;
   const head = parseAttributes(DOCUMENT, (name) => ({ raw: own(document, name), place: place.at(name) }));
   yield* place.checks();
+  if (head?.concurrency) refuseSecretKey(head.concurrency.key, head.input_schema, place.at("concurrency").at("key"));
   const read = yield* readSteps(own(document, "steps"), place.at("steps"), options);
   // A document over its budget is not read further, nor is its graph.
   if (!place.weigh(0)) return undefined;
@@ -158,6 +160,7 @@ function* readGraph(
   const inputSchema = own(document, "input_schema");
   const schemaFaults = (isObject(inputSchema) && options.schemaProblems?.(inputSchema)) || [];
   for (const problem of yield* inSlices(schemaFaults)) place.at("input_schema").problem(problem);
+  if (isObject(inputSchema)) warnOfUnused(inputSchema, place.at("input_schema"));
   yield;
   if (limits && ids.size > limits.steps) return undefined;
   const placed = firstOfEach(steps);

@@ -11,6 +11,7 @@ import { budgetExhausted, isExhausted, isShared } from "./fuel.js";
 import { parse } from "./parse.js";
 import { isTrue, numberOrJson, toJson } from "./result.js";
 import { endOfLiteral } from "./scan.js";
+import { forgetReads, tainted } from "./secrets.js";
 import type { Expr } from "./tree.js";
 import type { Scope } from "./values.js";
 
@@ -33,7 +34,7 @@ export interface Expression {
   readonly warnings: readonly string[];
   /** The least cost of one evaluation, in units of the step budget. */
   readonly weight: number;
-  /** The result as JSON. Throws ExpressionError. */
+  /** The result as JSON, secret if it depends on a secret value. Throws ExpressionError. */
   evaluate(scope: Scope): Json;
   /** Whether the result is truthy. Throws ExpressionError. */
   test(scope: Scope): boolean;
@@ -128,15 +129,16 @@ export class CelExpression implements Expression {
   /** Inside `withFuel` the result may become part of a larger one, so its size counts. */
   evaluate(scope: Scope): Json {
     const bounded = isShared();
-    return this.located(() => toJson(this.value(scope), bounded));
+    return tainted(() => this.located(() => toJson(this.value(scope), bounded)));
   }
 
   evaluateNumber(scope: Scope): Json {
     const bounded = isShared();
-    return this.located(() => numberOrJson(this.value(scope), bounded));
+    return tainted(() => this.located(() => numberOrJson(this.value(scope), bounded)));
   }
 
   test(scope: Scope): boolean {
+    forgetReads();
     return this.located(() => isTrue(this.value(scope)));
   }
 

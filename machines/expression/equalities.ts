@@ -10,6 +10,7 @@ import { plan, type Run } from "./evaluate.js";
 import { isExhausted } from "./fuel.js";
 import { parse } from "./parse.js";
 import { toJson } from "./result.js";
+import { forgetReads, readsSecret } from "./secrets.js";
 import type { Call, Expr } from "./tree.js";
 import type { Scope } from "./values.js";
 
@@ -46,9 +47,12 @@ export function equalities({ source }: Expression, name: string, scope: Scope): 
 }
 
 function equalityOf({ path, run }: Required, scope: Scope): Equality[] {
+  forgetReads();
   try {
     const result = isExhausted() ? undefined : withoutStacks(() => run(scope));
-    const value = result === undefined || isCelError(result) || isExhausted() ? undefined : scalar(result);
+    // What an index looks up is plain: a secret is left to the test.
+    const isPlain = result !== undefined && !isCelError(result) && !isExhausted() && !readsSecret();
+    const value = isPlain ? scalar(result) : undefined;
     return value === undefined ? [] : [{ path, value }];
   } catch (error) {
     // The test will fail as well, or its side is no value that can be compared here.

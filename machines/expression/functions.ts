@@ -25,6 +25,7 @@ import { arithmetic, isNumber, type Operator, whole } from "./numbers.js";
 import { Optional } from "./optional.js";
 import { equal, order, type Relation } from "./order.js";
 import { makeText, paidSize } from "./prices.js";
+import { refuseEncrypted } from "./secrets.js";
 import { asciiOf, join, matches, replace, splitToList } from "./text.js";
 import { OPTIONAL_INDEX, OPTIONAL_MEMBER } from "./tree.js";
 import { typeOf } from "./types.js";
@@ -176,6 +177,7 @@ export class CallableFunction {
   /** `isMethod`: the first argument is its target. Our own rules do not care. */
   call(args: readonly CelValue[], isMethod: boolean): CelResult {
     pay(args);
+    refuseEncrypted(args);
     const own = this.rule?.(args);
     if (own !== undefined) {
       if (isCelError(own)) spend(FAILURE);

@@ -14,6 +14,7 @@ import { Decimal } from "./decimal.js";
 import { fieldOf } from "./messages.js";
 import { whole } from "./numbers.js";
 import { Optional } from "./optional.js";
+import { refuseEncrypted } from "./secrets.js";
 
 export function member(value: CelValue, name: string): CelResult {
   const found = read(value, name);
@@ -36,7 +37,9 @@ export function optionalMember(value: CelValue, name: CelValue): CelResult {
 export function isPresent(value: CelValue, name: string): CelResult {
   if (value instanceof Optional) return value.value !== undefined && isPresent(value.value, name);
   if (isCelMap(value)) return value.get(name) !== undefined;
-  return isReflectMessage(value) ? fieldOf(value, name, true) : false;
+  if (isReflectMessage(value)) return fieldOf(value, name, true);
+  refuseEncrypted([value]);
+  return false;
 }
 
 /** Undefined: there is no such member. A whole decimal is the key that it equals. */
@@ -49,6 +52,7 @@ function read(value: CelValue, given: CelValue): CelResult | undefined {
   }
   if (value instanceof Optional) return throughOptional(value, key);
   if (isReflectMessage(value) && typeof key === "string") return fieldOf(value, key);
+  refuseEncrypted([value]);
   return isKey(key) ? undefined : celError("unsupported key type");
 }
 

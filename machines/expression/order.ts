@@ -5,6 +5,7 @@ import { library } from "./messages.js";
 import { compareNumbers, isNumber, sameNumber, toDecimal } from "./numbers.js";
 import { Optional } from "./optional.js";
 import { paidSize, paySort } from "./prices.js";
+import { refuseEncrypted } from "./secrets.js";
 import { asDuration, asTimestamp, JsonList, JsonMap } from "./values.js";
 
 export type Relation = "_<_" | "_<=_" | "_>_" | "_>=_";
@@ -85,6 +86,7 @@ export function equal(left: CelValue, right: CelValue): boolean {
   }
   if (isNumber(left)) return isNumber(right) && sameNumber(left, right);
   if (typeof left !== "object" || typeof right !== "object" || left === null || right === null) return left === right;
+  refuseEncrypted([left, right]);
   if (isCelList(left)) return isCelList(right) && (haveSameSource(left, right) || equalLists(left, right));
   if (isCelMap(left)) return isCelMap(right) && (haveSameSource(left, right) || equalMaps(left, right));
   if (left instanceof Optional || right instanceof Optional) return equalOptionals(left, right);

@@ -3,11 +3,13 @@
 import { type CelList, type CelMap, type CelValue, isCelList, isCelMap, isCelUint } from "@bufbuild/cel";
 import { base64Encode } from "@bufbuild/protobuf/wire";
 import { FORBIDDEN_NAMES, type Json, type JsonObject, measure } from "../values/json.js";
+import { holdsEncrypted, holdsSecret, revealed } from "../values/secret.js";
 import { formatInstant } from "../values/time.js";
 import { Decimal } from "./decimal.js";
 import { ExpressionError } from "./errors.js";
 import { spend, takeResultChars } from "./fuel.js";
 import { Optional } from "./optional.js";
+import { Encrypted, encryptedRead } from "./secrets.js";
 import { asDuration, asTimestamp, Instant, JsonList, JsonMap } from "./values.js";
 
 const MAX_DEPTH = 200;
@@ -57,6 +59,8 @@ function storable(text: string): string {
 
 function scalar(value: CelValue): Json {
   takeResultChars(26);
+  const given: unknown = value;
+  if (given instanceof Encrypted) return sized(given.source, true);
   const time = asTimestamp(value);
   if (time !== undefined) return formatInstant(milliseconds(time));
   const duration = asDuration(value);
@@ -162,6 +166,7 @@ export function isTrue(value: CelValue): boolean {
   if (typeof value === "boolean") return value;
   if (value instanceof Optional) return value.value !== undefined && isTrue(value.value);
   if (value instanceof Decimal) return value.sign !== 0;
+  if ((value as unknown) instanceof Encrypted) throw encryptedRead();
   if (isCelList(value) || isCelMap(value)) return value.size > 0;
   return truthy(toJson(value, false));
 }
@@ -172,7 +177,17 @@ export function truthy(value: Json): boolean {
   return Array.isArray(value) ? value.length > 0 : Object.keys(value).length > 0;
 }
 
-/** The text of a value inside a template, and as the name of a branch: a string as it is, any other value as JSON. */
+/**
+ * The text of a value inside a template, and as the name of a branch: a string as it is, any other value as JSON. The text of a value with secrets has
+ * no mark: `isSecretText` says that it needs one. Throws ExpressionError for an encrypted value.
+ */
 export function asText(value: Json): string {
-  return typeof value === "string" ? value : JSON.stringify(value);
+  if (typeof value === "string") return value;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  if (holdsEncrypted(value)) throw encryptedRead();
+  const plain = revealed(value);
+  return typeof plain === "string" ? plain : JSON.stringify(plain);
 }
+
+/** Whether the text of the value is secret. */
+export const isSecretText = (value: Json): boolean => typeof value === "object" && holdsSecret(value);

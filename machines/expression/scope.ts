@@ -3,7 +3,16 @@ import type { RunContext } from "../state/context.js";
 import { correctedItem, withoutCorrection } from "../state/corrected-item.js";
 import type { RunIdentity } from "../state/identity.js";
 import type { Json, JsonObject } from "../values/json.js";
-import { compileExpression, ExpressionSyntaxError, instant, type Scope, withFuel } from "./index.js";
+import { secret } from "../values/secret.js";
+import {
+  compileExpression,
+  ExpressionError,
+  ExpressionSyntaxError,
+  failedOnSecret,
+  instant,
+  type Scope,
+  withFuel,
+} from "./index.js";
 
 /** Names that scopes always have, or that blocks give. An item or its index cannot have such a name. */
 export const RESERVED_NAMES: ReadonlySet<string> = new Set(
@@ -32,7 +41,8 @@ export interface Question {
 
 /**
  * The value of an expression about the run as it stands, within the step budget of one evaluation. `output` is there once the run has one. Throws
- * ExpressionSyntaxError for what is no expression or reads a name that this run does not have, and ExpressionError where the run lacks what is read.
+ * ExpressionSyntaxError for what is no expression or reads a name that this run does not have, and ExpressionError where the run lacks what is read. A value
+ * that depends on a secret one is secret.
  */
 export function answerTo({ context, source, now }: Question): Json {
   const expression = compileExpression(source);
@@ -40,7 +50,13 @@ export function answerTo({ context, source, now }: Question): Json {
   const unknown = [...expression.references].find((name) => !Object.hasOwn(scope, name));
   if (unknown !== undefined)
     throw new ExpressionSyntaxError(`this run has no ${unknown}; there are ${Object.keys(scope).sort().join(", ")}`);
-  return withFuel(() => expression.evaluate(scope));
+  try {
+    return withFuel(() => expression.evaluate(scope));
+  } catch (error) {
+    // Whether it has a value tells about the secret value that it has read.
+    if (error instanceof ExpressionError && failedOnSecret(error)) return secret(null);
+    throw error;
+  }
 }
 
 /** The names that the blocks around the token give. An inner name hides an outer one. */

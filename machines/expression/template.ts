@@ -1,11 +1,12 @@
 // Templates: JSON values whose strings may contain `${ CEL }`, compiled once and rendered with a scope. A string that is one whole
 // template keeps the type of its value; a value without templates renders as itself.
 import { FORBIDDEN_NAMES, type Json, type JsonObject } from "../values/json.js";
+import { secret } from "../values/secret.js";
 import { evaluation } from "./border.js";
 import { CelExpression } from "./compile.js";
 import { ExpressionSyntaxError } from "./errors.js";
 import { takeResultChars } from "./fuel.js";
-import { asText } from "./result.js";
+import { asText, isSecretText } from "./result.js";
 import { closingBrace } from "./scan.js";
 import type { Scope } from "./values.js";
 
@@ -220,14 +221,18 @@ function textWeight(parts: readonly (string | CelExpression)[]): number {
   return parts.reduce((sum, part) => sum + (typeof part === "string" ? part.length >>> 6 : part.weight), 1);
 }
 
-function interpolate(parts: readonly (string | CelExpression)[], scope: Scope): string {
+/** The text is secret if a part of it is. */
+function interpolate(parts: readonly (string | CelExpression)[], scope: Scope): Json {
   let text = "";
+  let isSecret = false;
   for (const part of parts) {
-    const piece = typeof part === "string" ? part : asText(part.evaluate(scope));
+    const value = typeof part === "string" ? part : part.evaluate(scope);
+    const piece = asText(value);
+    isSecret ||= isSecretText(value);
     takeResultChars(piece.length);
     text += piece;
   }
-  return text;
+  return isSecret ? secret(text) : text;
 }
 
 function wholeExpression(text: string, place: string | undefined): Found | undefined {

@@ -2,6 +2,7 @@
 import { CelScalar, type CelType, type CelValue, celType, listType, mapType, objectType } from "@bufbuild/cel";
 import { Decimal } from "./decimal.js";
 import { Optional } from "./optional.js";
+import { refuseEncrypted } from "./secrets.js";
 
 const DECIMAL = objectType("decimal");
 const OPTIONAL = objectType("optional_type");
@@ -27,5 +28,6 @@ export function typeNamed(name: string): CelValue | undefined {
 export function typeOf(value: CelValue): CelType {
   if (value instanceof Decimal) return DECIMAL;
   if (value instanceof Optional) return OPTIONAL;
+  refuseEncrypted([value]);
   return celType(value);
 }

@@ -7,6 +7,7 @@ import { type Duration, DurationSchema, type Timestamp, TimestampSchema } from "
 import type { Json, JsonObject } from "../values/json.js";
 import type { ReadInstant } from "../values/time.js";
 import { spend } from "./fuel.js";
+import { Encrypted, marked } from "./secrets.js";
 
 /** A point in time in a scope. Expressions see a CEL timestamp, for which JSON has no type. */
 export class Instant {
@@ -34,6 +35,8 @@ export function toCel(value: ScopeValue, named = false): CelValue {
   if (typeof value !== "object" || value === null) return value;
   if (value instanceof Instant) return timestamp(value.ms);
   if (Array.isArray(value)) return new JsonList(value) as unknown as CelList;
+  const found = marked(value as JsonObject);
+  if (found) return found instanceof Encrypted ? (found as unknown as CelValue) : toCel(found.inner);
   return new JsonMap(value as JsonObject, named) as unknown as CelMap;
 }
 

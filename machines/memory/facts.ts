@@ -10,6 +10,7 @@ import type { UndoEntry } from "../state/rollback.js";
 import { asRunId, type RunId } from "../values/ids.js";
 import { type Json, type JsonObject, measure } from "../values/json.js";
 import { MAX_KEPT_SIGNALS, type RunLimits } from "../values/limits.js";
+import { revealed } from "../values/secret.js";
 import { type StoredIdentity, startKey } from "../writes/run-row.js";
 import { inheritanceOf, stepEntries } from "./kept.js";
 import {
@@ -214,11 +215,12 @@ function eventFact({ id, ordinal, topic, headers, payload }: EventRow) {
 
 /** The runs that wait for the event, in the order of their ids: src/store/engine/correlation.ts. */
 export function correlatedRuns({ event_waits, runs }: Tables, event: EventRow): readonly RunId[] {
+  const plain = { headers: event.headers, payload: revealed(event.payload as Json) };
   const waiting = [...event_waits].filter(
     ({ run_id, topic, headers, conditions }) =>
       topic === event.topic &&
       bears(event, headers as PublishedEvent["headers"]) &&
-      meets(event, conditions as EventConditions | undefined) &&
+      meets(plain, conditions as EventConditions | undefined) &&
       (event.tenant_id === undefined || runs.get(run_id)?.tenant_id === event.tenant_id),
   );
   return waiting.map(({ run_id }) => asRunId(run_id)).sort();

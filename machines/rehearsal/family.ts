@@ -8,6 +8,7 @@ import type { AuditEvent } from "../messages/audit.js";
 import type { ActionFact, Facts, Fetched, Need } from "../messages/fact.js";
 import type { PublishedEvent, SentCommand } from "../messages/owed.js";
 import { ruleFor } from "../rule/document.js";
+import { withSecrets } from "../schema/secrets.js";
 import type { RunIdentity } from "../state/identity.js";
 import { decodeRun } from "../state/record.js";
 import { asRunId, type RunId } from "../values/ids.js";
@@ -65,8 +66,9 @@ export class Family implements RehearsalHost {
 
   private rootIdentity(): RunIdentity {
     const { workflowId, version, timeoutMs } = this.program;
-    const { inputs = {}, entrypoint = "", tenantId, dryRun = false, features = {} } = this.options;
+    const { inputs: given = {}, entrypoint = "", tenantId, dryRun = false, features = {} } = this.options;
     const definitionId = this.register(this.program);
+    const inputs = withSecrets(this.program.inputSchema, given);
     const expires = timeoutMs === undefined ? {} : { expiresAt: this.now + timeoutMs };
     return {
       ...{ id: asRunId(this.uuid("run")), workflowId, version, definitionId, tenantId },

@@ -1,7 +1,8 @@
 // One check of a value: its budget, the place that it has reached, and what it has found. The keywords are in the files beside; they all work
 // on this.
-import { beginningOf, type Json } from "../values/json.js";
+import { beginningOf, type Json, type JsonObject } from "../values/json.js";
 import { pointerElement } from "../values/json-path.js";
+import { ENCRYPTED, isEncrypted, isSecret, MASK, SECRET } from "../values/secret.js";
 
 /**
  * A unit is 50 to 100 ns: part of applying a schema, a member that is looked at, 16 characters that are read. Not a clock: the same schema and value end at the
@@ -36,6 +37,16 @@ export const TOO_DEEP = `cannot be checked: its schema applies schemas inside of
 
 /** A text that the caller does not know yet. What depends on it counts as fitting. */
 export const UNKNOWN_TEXT: Json = Symbol("unknown text") as unknown as Json;
+
+/** An encrypted value that fits. */
+const ANYTHING: Json = Symbol("an encrypted value") as unknown as Json;
+const OPAQUE = "is encrypted ($enc): only a schema of any value, or one with x-secret, takes it";
+const MASKED = `is ${JSON.stringify(MASK)}, which a view shows in the place of a secret value: give the value itself`;
+
+/** Cheap, because every value of a check is asked. */
+function isMarked(value: Json): value is JsonObject {
+  return typeof value === "object" && value !== null && (SECRET in value || ENCRYPTED in value);
+}
 
 export interface Violation {
   /** A JSON pointer below the value that was checked; empty for the value itself. */
@@ -154,6 +165,8 @@ export interface Node {
   readonly unevaluated: readonly Keyword[];
   /** The schema is `false`. */
   readonly isNever: boolean;
+  /** Its values are secret. */
+  readonly isSecret: boolean;
 }
 
 export class Check {
@@ -185,8 +198,12 @@ export class Check {
    * Whether the value fits the schema. All the work of one schema is in this function: a check recurses through it, and each frame of the
    * stack counts.
    */
-  apply(node: Node, value: Json, found?: Violations, outer?: Evaluated, units = TO_THE_SAME): boolean {
+  apply(node: Node, given: Json, found?: Violations, outer?: Evaluated, units = TO_THE_SAME): boolean {
     const { resource, keywords, unevaluated } = node;
+    const value = isMarked(given) ? this.behind(given, node) : given;
+    if (value === undefined) return this.violation(found, OPAQUE);
+    if (node.isSecret && value === MASK) return this.violation(found, MASKED);
+    if (value === ANYTHING) return true;
     this.spend(units + (keywords.length >> 1));
     if (++this.inPlace > MAX_IN_PLACE) throw new Unfinished(ENDLESS);
     if (++this.depth > MAX_DEPTH) throw new Unfinished(TOO_DEEP);
@@ -207,6 +224,13 @@ export class Check {
     this.inPlace--;
     this.depth--;
     return fits;
+  }
+
+  /** The secret value behind its mark. An encrypted value is looked into by no schema: it fits where any value does, or a secret one. */
+  private behind(marked: JsonObject, { isSecret: takesSecret, keywords }: Node): Json | typeof ANYTHING | undefined {
+    if (isSecret(marked)) return marked[SECRET];
+    if (!isEncrypted(marked)) return marked;
+    return takesSecret || keywords.length === 0 ? ANYTHING : undefined;
   }
 
   /** Applies the schema to a member or an item. */

@@ -8,6 +8,7 @@ import * as assertions from "./assertions.js";
 import type { Keyword, Node, Resource } from "./check.js";
 import { META_SCHEMA } from "./meta-schema.js";
 import { re2Of } from "./pattern-text.js";
+import { X_SECRET } from "./secrets.js";
 import { locate } from "./uri.js";
 
 /** The schema is not usable. The message says why. */
@@ -77,7 +78,10 @@ export class Reader {
     this.bytes += NODE_BYTES;
     const members = isObject(schema) ? schema : {};
     const home = this.homeOf(members, pointer, outer);
-    const draft: NodeDraft = { resource: home, keywords: [], unevaluated: [], isNever: schema === false };
+    const draft: NodeDraft = {
+      ...{ resource: home, keywords: [], unevaluated: [], isNever: schema === false },
+      isSecret: isSecretSchema(members),
+    };
     this.nodes.set(pointer, draft);
     this.name(members, home, draft);
     draft.keywords = schema === false ? [applicators.never] : this.keywords(members, pointer, home);
@@ -265,6 +269,11 @@ export class Reader {
     this.inspect(value);
     return this.node(value, place, home);
   }
+}
+
+function isSecretSchema({ [X_SECRET]: mark = false }: Members): boolean {
+  if (typeof mark !== "boolean") throw new SchemaFault(`${X_SECRET} must be true or false`);
+  return mark;
 }
 
 /** Why a schema is not of this draft, by what it says itself. */

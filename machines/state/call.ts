@@ -2,13 +2,14 @@
 import type { RunId } from "../values/ids.js";
 import type { Json, JsonObject } from "../values/json.js";
 import type { RetryPolicy } from "../values/retry.js";
+import type { SecretText } from "../values/secret.js";
 
 /** A request that the service itself makes (`http_request`). It names its secret and does not contain it. */
 export interface HttpRequest {
   readonly method: string;
   /** Includes the query. */
-  readonly url: string;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly url: SecretText;
+  readonly headers: Readonly<Record<string, SecretText>>;
   /** A string is sent as it is, any other value as JSON. */
   readonly body?: Json;
   /** The statuses, and classes of statuses such as `2xx`, that count as a success. */
@@ -24,7 +25,7 @@ export function actionText(call: Pick<ActionCall, "service" | "action" | "versio
 
 /**
  * A call, evaluated once per step entry and the same for every attempt. A request has no registration: its service is
- * `http_request`, its action the host of its URL, and its version 0, which no registration has.
+ * `http_request`, its action the host of its URL (a mask if that is secret), and its version 0, which no registration has.
  */
 export interface ActionCall {
   readonly phase: "forward" | "compensation";

@@ -2,6 +2,7 @@
 // decide/answers.ts decides on its attempts.
 import { naming, number, object, optional, required, text } from "../attribute/kinds.js";
 import { compileTemplate, ExpressionError, type Scope, type Template } from "../expression/index.js";
+import { withSecrets } from "../schema/secrets.js";
 import { MAX_VERSION } from "../values/limits.js";
 import { completeRetry, ENGINE_RETRY, type RetryPolicy } from "../values/retry.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
@@ -94,8 +95,8 @@ export const action = stepType({
       };
       return { kind: "failed", error, notes: [{ type: "license.gate.rejected", metadata }] };
     }
-    const inputs = objectOf(attributes.inputs, scope, "inputs");
-    const problems = facts.conforms(found.inputSchema, inputs);
+    const given = objectOf(attributes.inputs, scope, "inputs");
+    const problems = facts.conforms(found.inputSchema, given);
     if (problems.length > 0)
       return failed("schema_mismatch", `the inputs of ${name}: ${problems.slice(0, 5).join("; ")}`);
     if (run.dryRun && !found.dryRunSupported) return { kind: "skipped", reason: "dry_run", output: {} };
@@ -111,7 +112,7 @@ export const action = stepType({
         transport: found.transport,
         address: found.address,
         outputHash: found.outputHash,
-        inputs,
+        inputs: withSecrets(found.inputSchema, given),
         timeoutMs: attempt(attributes.timeout_ms) ?? found.defaultTimeoutMs ?? DEFAULT_TIMEOUT_MS,
         heartbeatTimeoutMs: attempt(attributes.heartbeat_timeout_ms),
         queueTimeoutMs: attempt(attributes.queue_timeout_ms),

@@ -4,7 +4,7 @@ import { defaulted, expression, optional, required, text } from "../attribute/ki
 import { constantTruth } from "../expression/index.js";
 import { type EngineErrorCode, givenCode } from "../values/error-code.js";
 import { codesOf } from "./named.js";
-import { failed, stepType, textOf } from "./step.js";
+import { failed, shownText, stepType, textOf } from "./step.js";
 
 export const assert = stepType({
   name: "assert",
@@ -25,7 +25,7 @@ export const assert = stepType({
     if (condition.test(scope)) return { kind: "done" };
     return failed(
       givenCode(textOf(code, scope, "code")),
-      message ? textOf(message, scope, "message") : `the condition does not hold: ${condition.source}`,
+      message ? shownText(message, scope, "message") : `the condition does not hold: ${condition.source}`,
     );
   },
 });

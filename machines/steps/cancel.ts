@@ -2,7 +2,7 @@
 import { defaulted, flag, optional, text } from "../attribute/kinds.js";
 import { commandOwed } from "../messages/owed.js";
 import { targetOf } from "./emit_signal.js";
-import { stepType, textOf } from "./step.js";
+import { shownText, stepType, textOf } from "./step.js";
 
 export const cancel = stepType({
   name: "cancel",
@@ -19,7 +19,7 @@ export const cancel = stepType({
   dryRunSkips: ({ run_id }) => run_id !== undefined,
   enter({ attributes, scope, facts, run, plan, entry }) {
     const { compensate } = attributes;
-    const reason = (attributes.reason && textOf(attributes.reason, scope, "reason")) || "cancelled";
+    const reason = (attributes.reason && shownText(attributes.reason, scope, "reason")) || "cancelled";
     const to = attributes.run_id ? textOf(attributes.run_id, scope, "run_id").toLowerCase() : run.id;
     if (to === run.id) return { kind: "cancel", reason, compensate };
     if (run.dryRun) return { kind: "skipped", reason: "dry_run" };

@@ -10,7 +10,7 @@ import {
   required,
   text,
 } from "../attribute/kinds.js";
-import { ExpressionError, type Scope, type Template } from "../expression/index.js";
+import { ExpressionError, isSecretText, type Scope, type Template } from "../expression/index.js";
 import type { RunIdentity } from "../state/identity.js";
 import type { OnLimit, SlotKey } from "../state/slot.js";
 import { isLongerThan } from "../values/text.js";
@@ -67,8 +67,11 @@ export function stepSlot(action: string, { key, limit }: StepConcurrency, scope:
   return { slot: { scope: `action:${action}`, key: keyOf(key, scope) }, limit: limitOf(limit, scope) };
 }
 
+export const SECRET_KEY = "the key of concurrency is not secret, so it cannot depend on a secret value";
+
 function keyOf(template: Template, scope: Scope): string {
   const rendered = template.render(scope);
+  if (isSecretText(rendered)) throw new ExpressionError(SECRET_KEY);
   if (!["string", "number", "boolean"].includes(typeof rendered))
     throw new ExpressionError("the key of concurrency must be a string, a number or a boolean");
   const key = String(rendered);

@@ -3,6 +3,7 @@ import { defaulted, expression, naming, object, optional, required, text } from 
 import { asText, type Scope } from "../expression/index.js";
 import { evaluateRule, type RuleResult } from "../rule/evaluate.js";
 import { beginningOf, type Json, type JsonObject } from "../values/json.js";
+import { spread } from "../values/secret.js";
 import { branches, namedEdges, takeBranch, unlessDefault } from "./branch.js";
 import { constantText } from "./named.js";
 import { type Doubt, failed, type Note, objectOf, stepType, textOf } from "./step.js";
@@ -55,7 +56,7 @@ export const decision = stepType({
     const ruleId = rule_id ? textOf(rule_id, scope, "rule_id") : "";
     const rule = facts.rule(ruleId, run.tenantId);
     if (!rule) return failed("not_found", `there is no published rule ${beginningOf(ruleId, 128)}`);
-    const inputs = rule_inputs ? objectOf(rule_inputs, scope, "rule_inputs") : inputsOf(scope);
+    const inputs = spread(rule_inputs ? objectOf(rule_inputs, scope, "rule_inputs") : inputsOf(scope)) as JsonObject;
     const result = evaluateRule(rule, inputs);
     const notes: readonly Note[] = [{ type: "rule.evaluated", metadata: { ...result.audit } }];
     return { ...takeBranch(branches, named(result, textOf(output_key, scope, "output_key")), plan.next), notes };

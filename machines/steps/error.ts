@@ -3,7 +3,7 @@
 import { optional, text, value } from "../attribute/kinds.js";
 import { givenCode } from "../values/error-code.js";
 import { codesOf } from "./named.js";
-import { type Failure, stepType, textOf } from "./step.js";
+import { type Failure, shownText, stepType, textOf } from "./step.js";
 import { written } from "./words.js";
 
 export const error = stepType({
@@ -27,7 +27,7 @@ export const error = stepType({
     if (!code && caught) return { kind: "failed", error: caught };
     const failure: Failure = {
       code: code ? givenCode(textOf(code, scope, "code")) : "error",
-      message: message ? textOf(message, scope, "message") : "the workflow raised an error",
+      message: message ? shownText(message, scope, "message") : "the workflow raised an error",
     };
     return { kind: "failed", error: details ? { ...failure, details: details.render(scope) } : failure };
   },

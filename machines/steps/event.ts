@@ -8,6 +8,7 @@ import {
   ExpressionError,
   equalities,
   firstItem,
+  isSecretText,
   type Scalar,
   type Scope,
   type Template,
@@ -71,7 +72,12 @@ export function eventHeadersOf(template: Template | undefined, scope: Scope): Re
       if (!HEADER_NAME.test(name))
         throw new ExpressionError(`a member of headers ${misfit.unlikeName(HEADER_NAME_PATTERN)}`);
       if (isTenantHeader(name)) throw new ExpressionError(`headers.${name} ${RESERVED_HEADER}`);
-      if (typeof value === "object") throw new ExpressionError(`headers.${name} ${misfit.wrongType("string")}`);
+      if (typeof value === "object")
+        throw new ExpressionError(
+          isSecretText(value)
+            ? `headers.${name} is not secret, so it cannot depend on a secret value`
+            : `headers.${name} ${misfit.wrongType("string")}`,
+        );
       const text = asText(value);
       if (isLongerThan(text, MAX_HEADER_CHARS))
         throw new ExpressionError(`headers.${name} ${misfit.tooLong(MAX_HEADER_CHARS)}`);

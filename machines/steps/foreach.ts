@@ -4,6 +4,7 @@ import { ExpressionError } from "../expression/index.js";
 import { RESERVED_NAMES } from "../expression/scope.js";
 import type { EndedChild } from "../messages/fact.js";
 import type { Json } from "../values/json.js";
+import { spread } from "../values/secret.js";
 import { failed, numberOf, type StepOutcome, stepType, tooLarge } from "./step.js";
 
 export const foreach = stepType({
@@ -44,7 +45,8 @@ export const foreach = stepType({
   enter({ attributes, scope, group, facts, groupEntry }) {
     // Evaluated at the entry as well: an error in it fails the step before any child starts.
     const tolerated = numberOf(attributes.tolerated_failures, scope, "tolerated_failures");
-    if (!group) return begin(attributes.items.evaluate(scope), numberOf(attributes.max_items, scope, "max_items"));
+    if (!group)
+      return begin(spread(attributes.items.evaluate(scope)), numberOf(attributes.max_items, scope, "max_items"));
     if (group.failed > tolerated) {
       if (group.running > 0) return { kind: "await_children", stop: "another item failed" };
       return { kind: "failed", error: group.verdict?.error ?? { code: "error", message: "an item failed" } };

@@ -2,9 +2,10 @@
 // and is checked by the shell.
 import { type Kind, object, text } from "../attribute/kinds.js";
 import { asText, ExpressionError, type Scope, type Template } from "../expression/index.js";
-import { isObject } from "../values/json.js";
+import { isObject, type Json, type JsonObject } from "../values/json.js";
+import { isSecret, SECRET, type SecretText, spread } from "../values/secret.js";
 import { isLongerThan } from "../values/text.js";
-import { objectOf, textOf } from "./step.js";
+import { objectOf } from "./step.js";
 
 const MAX_URL_CHARS = 8_192;
 const MAX_HEADERS = 100;
@@ -40,27 +41,38 @@ export const headers: Kind<Template> = {
   },
 };
 
-export function urlOf(template: Template, scope: Scope): string {
-  const rendered = textOf(template, scope, "url");
-  const fault = urlFault(rendered);
+/** Secret if it depends on a secret value. */
+export function urlOf(template: Template, scope: Scope): SecretText {
+  const rendered = template.render(scope);
+  const url = plainText(rendered);
+  if (url === undefined) throw new ExpressionError("url must be a string");
+  const fault = urlFault(url);
   if (fault !== undefined) throw new ExpressionError(`url ${fault}`);
-  return rendered;
+  return rendered as SecretText;
 }
 
 /** Names become lower case; null leaves a header out. */
-export function headersOf(template: Template | undefined, scope: Scope): Record<string, string> {
-  const entries = Object.entries(objectOf(template, scope, "headers")).filter(([, value]) => value !== null);
+export function headersOf(template: Template | undefined, scope: Scope): Record<string, SecretText> {
+  const given = spread(objectOf(template, scope, "headers")) as JsonObject;
+  const entries = Object.entries(given).filter(([, value]) => value !== null);
   if (entries.length > MAX_HEADERS) throw new ExpressionError(`there are more than ${MAX_HEADERS} headers`);
   return Object.fromEntries(
     entries.map(([name, value]) => {
-      const fault = headerFault(name) ?? (typeof value === "object" ? "must be a string" : undefined);
+      const isText = typeof value !== "object" || (isSecret(value) && typeof value[SECRET] !== "object");
+      const fault = headerFault(name) ?? (isText ? undefined : "must be a string");
       if (fault !== undefined) throw new ExpressionError(`headers.${name} ${fault}`);
       const line = asText(value);
       if (!HEADER_VALUE.test(line))
         throw new ExpressionError(`headers.${name} has characters that a header cannot carry`);
-      return [name.toLowerCase(), line];
+      return [name.toLowerCase(), isSecret(value) ? { [SECRET]: line } : line];
     }),
   );
+}
+
+/** The text, whether it is secret or not. */
+export function plainText(value: Json | SecretText): string | undefined {
+  const plain = isSecret(value as Json) ? (value as { readonly [SECRET]: Json })[SECRET] : value;
+  return typeof plain === "string" ? plain : undefined;
 }
 
 function urlFault(url: string): string | undefined {

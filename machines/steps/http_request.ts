@@ -11,15 +11,17 @@ import {
   oneOf,
   optional,
   required,
+  schema,
   text,
   value,
 } from "../attribute/kinds.js";
 import { asText, ExpressionError } from "../expression/index.js";
 import { type Json, type JsonObject, measure } from "../values/json.js";
 import { completeRetry } from "../values/retry.js";
+import { holdsSecret, isSecret, MASK, SECRET, type SecretText, spread } from "../values/secret.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { cappedBackoff, resolveRetry } from "./action.js";
-import { headers, headersOf, url, urlOf } from "./http.js";
+import { headers, headersOf, plainText, url, urlOf } from "./http.js";
 import { durationOf, failed, isNull, millis, objectOf, stepType, textOf } from "./step.js";
 
 /** The longest attempt: a request holds one of the node's slots until it is answered. */
@@ -57,6 +59,10 @@ export const httpRequest = stepType({
       "Per attempt, with all its redirects; at most 600000.",
     ),
     expected_status: defaulted(list(expectedStatus, { min: 1, max: 100 }), ["2xx"], "What counts as a success."),
+    output_schema: optional(
+      schema,
+      "The JSON Schema of the output; another response fails the step. `x-secret` marks secret parts.",
+    ),
     follow_redirects: defaulted(flag, false, "Follow up to five; each address is checked anew."),
     secret_ref: optional(naming("secret", text), "The name of a secret that the service adds as a header."),
   },
@@ -85,7 +91,8 @@ export const httpRequest = stepType({
   },
   enter({ attributes, scope, facts, run, plan }) {
     const { method, body, expected_status, follow_redirects, secret_ref } = attributes;
-    const target = withQuery(urlOf(attributes.url, scope), objectOf(attributes.query, scope, "query"));
+    const address = urlOf(attributes.url, scope);
+    const target = withQuery(address, spread(objectOf(attributes.query, scope, "query")) as JsonObject);
     const request = {
       method,
       url: target,
@@ -104,17 +111,23 @@ export const httpRequest = stepType({
       return failed("limit_exceeded", `timeout_ms is over ${LONGEST_ATTEMPT_MS}, the most for an http_request`);
     const retry = plan.retry ? resolveRetry(plan.retry, scope) : completeRetry(undefined);
     if (run.dryRun) return { kind: "skipped", reason: "dry_run", output: {} };
-    const whom = { service: "http_request", action: hostOf(target), version: 0, transport: "request" } as const;
+    const whom = { service: "http_request", action: hostOf(address), version: 0, transport: "request" } as const;
     const workflowId = run.workflowId;
     return { kind: "call", call: { ...whom, workflowId, inputs: {}, request, timeoutMs, retry } };
   },
 });
 
-function withQuery(url: string, query: Readonly<Record<string, Json>>): string {
+/** Secret if any part of it is. */
+function withQuery(url: SecretText, query: JsonObject): SecretText {
+  const target = targetOf(plainText(url) ?? "", query);
+  return isSecret(url as Json) || holdsSecret(query) ? { [SECRET]: target } : target;
+}
+
+function targetOf(url: string, query: JsonObject): string {
   const pairs = Object.entries(query).flatMap(([name, value]) =>
-    (Array.isArray(value) ? (value as readonly Json[]) : [value]).flatMap((item) =>
-      item === null ? [] : [`${encoded(name)}=${encoded(asText(item))}`],
-    ),
+    [spread(value)]
+      .flat()
+      .flatMap((item: Json) => (item === null ? [] : [`${encoded(name)}=${encoded(asText(item))}`])),
   );
   // A fragment is never sent.
   const [address = ""] = url.split("#");
@@ -128,7 +141,8 @@ function encoded(text: string): string {
   return encodeURIComponent(text);
 }
 
-/** Requests are queued fairly by host. */
-function hostOf(url: string): string {
+/** Requests are queued fairly by host; those to a secret URL together. */
+function hostOf(url: SecretText): string {
+  if (typeof url !== "string") return MASK;
   return /^https?:\/\/([^/?#\\]*)/i.exec(url)?.[1]?.toLowerCase() ?? "";
 }

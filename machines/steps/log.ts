@@ -1,6 +1,7 @@
 // `log`: writes an audit event `log`.
 import { defaulted, object, oneOf, optional, required, text } from "../attribute/kinds.js";
-import { asText } from "../expression/index.js";
+import { asText, isSecretText } from "../expression/index.js";
+import { MASK } from "../values/secret.js";
 import { objectOf, stepType } from "./step.js";
 
 export const log = stepType({
@@ -12,7 +13,8 @@ export const log = stepType({
     fields: optional(object, "Structured data."),
   },
   enter({ attributes: { message, level, fields }, scope }) {
-    const metadata = { kind: "message", level, message: asText(message.render(scope)) };
+    const text = message.render(scope);
+    const metadata = { kind: "message", level, message: isSecretText(text) ? MASK : asText(text) };
     const full = fields ? { ...metadata, fields: objectOf(fields, scope, "fields") } : metadata;
     return { kind: "done", notes: [{ type: "log", metadata: full }] };
   },

@@ -2,6 +2,7 @@
 import { record } from "../attribute/composite.js";
 import { oneOf, optional, schema } from "../attribute/kinds.js";
 import type { JsonObject } from "../values/json.js";
+import { revealed } from "../values/secret.js";
 import { branch, branchEdges } from "./branch.js";
 import { type Failure, stepType, type TaskRules } from "./step.js";
 import { asked, checkDue, due, dueFacts, openTask } from "./user_task.js";
@@ -25,10 +26,11 @@ const task: TaskRules<typeof attributes> = {
   problems: ({ approved }) => (typeof approved === "boolean" ? [] : ["/approved must be true or false"]),
   outcome({ branches }, result, by) {
     const output: JsonObject = by === undefined ? result : { ...result, submitted_by: by };
-    const way = result.approved ? "approved" : "rejected";
+    const approved = revealed(result.approved ?? false) === true;
+    const way = approved ? "approved" : "rejected";
     const target = branches?.[way]?.next;
     if (target !== undefined) return { kind: "done", output, edge: `branch.${way}`, target };
-    if (result.approved) return { kind: "done", output };
+    if (approved) return { kind: "done", output };
     const error: Failure = { code: "approval_rejected", message: "the approval was rejected", details: output };
     return { kind: "failed", error };
   },

@@ -3,6 +3,7 @@ import { list } from "../attribute/composite.js";
 import { defaulted, expression, oneOf, required } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
 import { isObject, type Json, type JsonObject } from "../values/json.js";
+import { isEncrypted, isSecret, SECRET, secret } from "../values/secret.js";
 import { stepType } from "./step.js";
 
 const MAX_SOURCES = 100;
@@ -19,13 +20,16 @@ export const merge = stepType({
   fits: ({ sources }) =>
     sources.map((given, index) => ({ at: ["sources", index], given, schema: { type: "object" }, by: "a source" })),
   enter({ attributes: { sources, strategy }, scope }) {
-    const objects = sources.map((source, index) => objectAt(index, source.evaluate(scope)));
-    return { kind: "done", output: strategy === "deep" ? deep(objects) : shallow(objects) };
+    const values = sources.map((source) => source.evaluate(scope));
+    const objects = values.map((value, index) => objectAt(index, bare(value)));
+    const output = strategy === "deep" ? deep(objects) : shallow(objects);
+    // The names of a secret object are secret, too.
+    return { kind: "done", output: values.some(isSecret) ? secret(output) : output };
   },
 });
 
 function objectAt(index: number, value: Json): JsonObject {
-  if (isObject(value)) return value;
+  if (isMergeable(value)) return bare(value) as JsonObject;
   throw new ExpressionError(`sources[${index}] must be an object`);
 }
 
@@ -39,7 +43,7 @@ function deep(sources: readonly JsonObject[]): JsonObject {
   for (const source of sources) {
     for (const [name, value] of Object.entries(source)) {
       const below = layers.get(name);
-      if (below && isObject(value) && isObject(below[0])) below.push(value);
+      if (below && isMergeable(value) && isMergeable(below[0])) below.push(value);
       else layers.set(name, [value]);
     }
   }
@@ -48,5 +52,15 @@ function deep(sources: readonly JsonObject[]): JsonObject {
 
 /** Several values of one name are all objects. */
 function merged(values: readonly Json[]): Json {
-  return values.length > 1 ? deep(values.filter(isObject)) : (values[0] ?? null);
+  if (values.length <= 1) return values[0] ?? null;
+  const all = deep(values.map(bare).filter(isObject));
+  return values.some(isSecret) ? secret(all) : all;
+}
+
+/** Without the mark of a secret value. */
+const bare = (value: Json): Json => (isSecret(value) ? value[SECRET] : value);
+
+function isMergeable(value: Json | undefined): boolean {
+  const inner = value === undefined ? undefined : bare(value);
+  return isObject(inner) && !isEncrypted(inner);
 }

@@ -1,8 +1,9 @@
 // `metric_emit`: records a value as an audit event `metric`. The shell counts it after the commit, so a replay counts nothing
 // twice.
 import { defaulted, number, object, oneOf, optional, required, text } from "../attribute/kinds.js";
-import { asText, ExpressionError, type Scope, type Template } from "../expression/index.js";
+import { asText, ExpressionError, isSecretText, type Scope, type Template } from "../expression/index.js";
 import type { JsonObject } from "../values/json.js";
+import { SECRET } from "../values/secret.js";
 import { isLongerThan } from "../values/text.js";
 import { failed, numberOf, objectOf, stepType, textOf } from "./step.js";
 
@@ -49,6 +50,8 @@ function tagsOf(tags: Template, scope: Scope): JsonObject {
   return Object.fromEntries(
     entries.map(([name, value]) => {
       if (typeof value !== "object") return [name, asText(value)];
+      if (isSecretText(value) || name === SECRET)
+        throw new ExpressionError(`tags.${name} is not secret, so it cannot depend on a secret value`);
       throw new ExpressionError("the values of tags must be strings, numbers or booleans");
     }),
   );

@@ -4,7 +4,7 @@
 import { type Attributes, mentionsOf, type NumberSource, type Parsed } from "../attribute/kinds.js";
 import { type Mention, namesAt } from "../attribute/mention.js";
 import type { Place } from "../attribute/problem.js";
-import { type Expression, ExpressionError, type Scope, type Template } from "../expression/index.js";
+import { type Expression, ExpressionError, isSecretText, type Scope, type Template } from "../expression/index.js";
 import type { ActionFact, Facts, Need, WorkflowFact } from "../messages/fact.js";
 import type { Owed } from "../messages/owed.js";
 import type { Rule } from "../rule/document.js";
@@ -19,6 +19,7 @@ import type { StepErrorCode } from "../values/error-code.js";
 import type { FindingCode } from "../values/finding-code.js";
 import { isObject, type Json, type JsonObject } from "../values/json.js";
 import type { RetryPolicy } from "../values/retry.js";
+import { isSecret, MASK, SECRET, spread } from "../values/secret.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import type { RunConcurrency } from "./concurrency.js";
 
@@ -280,7 +281,14 @@ export type StepOutcome =
     }
   | { readonly kind: "skipped"; readonly reason: string; readonly output?: Json }
   /** Failed for good. Only the attempts of a call are retried. */
-  | { readonly kind: "failed"; readonly error: Failure; readonly notes?: readonly Note[] }
+  | {
+      readonly kind: "failed";
+      readonly error: Failure;
+      readonly notes?: readonly Note[];
+      readonly owed?: Owed;
+      /** The recorded signal that it consumed, and on which it failed. */
+      readonly signal?: NonNullable<Facts["signal"]>;
+    }
   /** Waits, recorded as `step.paused`. */
   | {
       readonly kind: "wait";
@@ -408,18 +416,32 @@ export const isNull = (template: Template | undefined): boolean =>
 export function textOf(template: Template, scope: Scope, name: string): string {
   const rendered = template.render(scope);
   if (typeof rendered === "string") return rendered;
-  throw new ExpressionError(`${name} must be a string`);
+  throw unfit(rendered, name, "a string");
 }
 
+/** A text for people, which is masked if it depends on a secret value. */
+export function shownText(template: Template, scope: Scope, name: string): string {
+  const rendered = template.render(scope);
+  return isSecretText(rendered) ? MASK : typeof rendered === "string" ? rendered : textOf(template, scope, name);
+}
+
+/** A value of another kind, or a secret one where the value is shown, is compared by an index, or decides when something happens. */
+function unfit(rendered: Json, name: string, kind: string): ExpressionError {
+  if (isSecretText(rendered))
+    return new ExpressionError(`${name} is not secret, so it cannot depend on a secret value`);
+  return new ExpressionError(`${name} must be ${kind}`);
+}
+
+/** It may be secret as a whole. */
 export function objectOf(template: Template | undefined, scope: Scope, name: string): JsonObject {
   if (!template) return {};
   const rendered = template.render(scope);
-  if (isObject(rendered)) return rendered;
+  if (isObject(rendered) && (!isSecret(rendered) || isObject(rendered[SECRET]))) return rendered;
   throw new ExpressionError(`${name} must be an object`);
 }
 
 export function listOf(source: Expression, scope: Scope, name: string): readonly Json[] {
-  const value = source.evaluate(scope);
+  const value = spread(source.evaluate(scope));
   if (Array.isArray(value)) return value as readonly Json[];
   throw new ExpressionError(`${name} must be a list`);
 }
@@ -427,7 +449,7 @@ export function listOf(source: Expression, scope: Scope, name: string): readonly
 export function numberOf(source: NumberSource, scope: Scope, name: string, min = 0): number {
   const rendered = typeof source === "number" ? source : source.renderNumber(scope);
   if (typeof rendered === "number" && Number.isFinite(rendered) && rendered >= min) return rendered;
-  throw new ExpressionError(`${name} must be a number${Number.isFinite(min) ? ` of at least ${min}` : ""}`);
+  throw unfit(rendered, name, `a number${Number.isFinite(min) ? ` of at least ${min}` : ""}`);
 }
 
 /** Whole milliseconds, rounded up so that nothing fires early. */

@@ -3,6 +3,7 @@
 import { naming, number, object, optional, type Parsed, required, text } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
 import type { Facts } from "../messages/fact.js";
+import { withSecrets } from "../schema/secrets.js";
 import type { Group } from "../state/group.js";
 import { startupSource } from "../state/identity.js";
 import type { Json, JsonObject } from "../values/json.js";
@@ -133,10 +134,11 @@ export function sagaCall(
   if (workflow === null) return failed("not_found", `there is no published workflow ${named}`);
   const entrypoint = attributes.entrypoint ? textOf(attributes.entrypoint, scope, "entrypoint") : "";
   if (!workflow.enters(entrypoint)) return failed("not_found", `the workflow ${named} has no entrypoint ${entrypoint}`);
-  const inputs = objectOf(attributes.inputs, scope, "inputs");
-  const problems = workflow.inputSchema ? facts.conforms(workflow.inputSchema, inputs) : [];
+  const plain = objectOf(attributes.inputs, scope, "inputs");
+  const problems = workflow.inputSchema ? facts.conforms(workflow.inputSchema, plain) : [];
   if (problems.length > 0)
     return failed("schema_mismatch", `the inputs of ${named}: ${problems.slice(0, 5).join("; ")}`);
+  const inputs = withSecrets(workflow.inputSchema, plain);
   const source = startupSource(run);
   if (source === undefined) return { workflow, entrypoint, inputs, startup: {} };
   const startup = run.startup ?? facts.startup;

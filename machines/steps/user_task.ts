@@ -18,7 +18,7 @@ import { awaitedSignal, type Wait } from "../state/wait.js";
 import type { JsonObject } from "../values/json.js";
 import { isLongerThan } from "../values/text.js";
 import { LONGEST_WAIT_MS, parseInstant, YEAR_1_S } from "../values/time.js";
-import { durationOf, type Entered, millis, type StepOutcome, textOf } from "./step.js";
+import { durationOf, type Entered, millis, type StepOutcome, shownText, textOf } from "./step.js";
 import { unusedTimeout } from "./wait_for_signal.js";
 
 /** Longer names could not be filtered by in a list of tasks. */
@@ -68,7 +68,7 @@ export function openTask<A extends Attributes & Task>(
     id: facts.uuid(run.id, `${run.id}/${plan.id}/task/${entry}${retried > 0 ? `/${retried}` : ""}`),
     stepId: plan.id,
     assignee: bounded(textOf(assignee, scope, "assignee"), "assignee", LONGEST_ASSIGNEE),
-    ...(title && { title: bounded(textOf(title, scope, "title"), "title", LONGEST_TITLE) }),
+    ...(title && { title: bounded(shownText(title, scope, "title"), "title", LONGEST_TITLE) }),
     ...times,
     ...(formSchema && { formSchema }),
   };

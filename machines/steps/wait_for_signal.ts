@@ -7,12 +7,14 @@ import {
   number,
   optional,
   required,
+  schema,
   text,
 } from "../attribute/kinds.js";
 import { ExpressionError, type Template } from "../expression/index.js";
 import * as misfit from "../values/misfit.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { constantText } from "./named.js";
+import { received } from "./payload.js";
 import type { Doubt, Edge } from "./step.js";
 import { durationOf, millis, stepType, textOf } from "./step.js";
 import { type TimeLimits, timeLimit, written } from "./words.js";
@@ -56,6 +58,10 @@ export const waitForSignal = stepType({
   summary: "Waits for a signal, or consumes the oldest one of its name that no step has consumed yet.",
   attributes: {
     signal_name: required(text, "The signal's name."),
+    payload_schema: optional(
+      schema,
+      "The JSON Schema of the payload; another payload fails the step. `x-secret` marks secret parts.",
+    ),
     timeout_ms: optional(number({ min: 0, max: LONGEST_WAIT_MS }), "The time to wait; unlimited if absent."),
     on_timeout: defaulted(
       handler,
@@ -64,7 +70,7 @@ export const waitForSignal = stepType({
     ),
   },
   output: "the signal's payload; null after a timeout with `continue` or a step",
-  errors: "`timeout`",
+  errors: "`timeout`, `schema_mismatch`",
   pauses: true,
   mock: { output: "any", failures: "timeout" },
   check({ signal_name }, place) {
@@ -73,23 +79,30 @@ export const waitForSignal = stepType({
     if (problem !== undefined) place.at("signal_name").problem(problem);
   },
   edges: (attributes) => timeoutEdges(attributes, signalOf(attributes)),
-  codes: () => ["timeout"],
+  codes: ({ payload_schema }) => ["timeout", ...(payload_schema ? ["schema_mismatch"] : [])],
   times: ({ timeout_ms }) => (timeout_ms === undefined ? {} : { timeout_ms: millis(timeout_ms) }),
   waitsForGood: ({ timeout_ms }) => timeout_ms === undefined,
-  outputSchema({ signal_name, on_timeout }, known) {
+  outputSchema({ signal_name, payload_schema, on_timeout }, known) {
     const name = constantText(signal_name);
-    return on_timeout === "fail" && name !== undefined ? known.signal?.(name) : undefined;
+    if (on_timeout !== "fail") return undefined;
+    return payload_schema ?? (name === undefined ? undefined : known.signal?.(name));
   },
   doubts: ({ timeout_ms, on_timeout }) => unusedTimeout(timeout_ms, on_timeout),
   nextWhen: (attributes) => nextOrTimeout(attributes, signalOf(attributes)),
-  enter({ attributes: { signal_name, timeout_ms }, scope, facts, run, maybeSignalled }) {
+  enter({ attributes: { signal_name, timeout_ms }, plan, scope, facts, run, maybeSignalled }) {
     const name = textOf(signal_name, scope, "signal_name");
     const problem = signalNameProblem(name);
     if (problem !== undefined) throw new ExpressionError(`signal_name ${problem}`);
     if (run.dryRun) return { kind: "done", output: {} };
     if (maybeSignalled) {
       if (facts.signal === undefined) return { kind: "need", need: { kind: "signal", name } };
-      if (facts.signal) return { kind: "done", output: facts.signal.payload, signal: facts.signal };
+      const { signal } = facts;
+      if (signal) {
+        const got = received(plan, signal.payload, facts);
+        return "error" in got
+          ? { kind: "failed", error: got.error, signal }
+          : { kind: "done", output: got.payload, signal };
+      }
     }
     const timeout = timeout_ms === undefined ? undefined : durationOf(timeout_ms, scope, "timeout_ms");
     const due = timeout === undefined ? {} : { dueAt: facts.now + timeout };

@@ -1,7 +1,7 @@
 // `webhook_emit`: sends a signed webhook. Its commit owes the message, which is delivered at least once and independent of the run.
 import { naming, optional, required, text, value } from "../attribute/kinds.js";
 import { postOwed } from "../messages/owed.js";
-import { type JsonObject, measure } from "../values/json.js";
+import { type Json, type JsonObject, measure } from "../values/json.js";
 import { formatInstant } from "../values/time.js";
 import { headers, headersOf, url, urlOf } from "./http.js";
 import { failed, stepType, textOf } from "./step.js";
@@ -25,8 +25,8 @@ export const webhookEmit = stepType({
       data: payload ? payload.render(scope) : {},
     };
     const post: JsonObject = {
-      url: urlOf(attributes.url, scope),
-      headers: headersOf(attributes.headers, scope),
+      url: urlOf(attributes.url, scope) as Json,
+      headers: headersOf(attributes.headers, scope) as JsonObject,
       message,
       ...(secret_ref && { secret_ref: textOf(secret_ref, scope, "secret_ref") }),
     };

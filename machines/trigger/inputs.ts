@@ -1,6 +1,7 @@
 // The inputs of the run that a fire starts.
 import { ExpressionError, instant } from "../expression/index.js";
 import { isObject, type Json, type JsonObject } from "../values/json.js";
+import { spread } from "../values/secret.js";
 import type { CronConfig, RecordTransitionConfig } from "./document.js";
 
 /** The topic of the events that report a record's transition. */
@@ -32,7 +33,7 @@ export interface CronTick {
 }
 
 export function cronInputs({ inputs }: CronConfig, tick: CronTick): JsonObject {
-  return { ...inputs, trigger: { ...tick } };
+  return { ...(inputs && (spread(inputs) as JsonObject)), trigger: { ...tick } };
 }
 
 /** `event` has id, topic, headers and payload; `now` in epoch milliseconds. Throws ExpressionError. */

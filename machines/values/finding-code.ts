@@ -113,6 +113,10 @@ export const FINDING_CODES = {
   rule_row_never: { severity: "warning", means: "A row above it always matches." },
   workflow_unknown: { severity: "warning", means: "The workflow is not published." },
   entrypoint_unknown: { severity: "error", means: "The workflow that the step runs has no such entrypoint." },
+  secret_unused: {
+    severity: "warning",
+    means: "`x-secret` where it marks nothing: under `not` or `propertyNames` of a schema.",
+  },
   tenant_impossible: { severity: "warning", means: "The tenant is not a UUID." },
 } as const satisfies Readonly<Record<string, FindingRule>>;
 

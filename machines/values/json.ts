@@ -28,6 +28,7 @@ interface Measured {
   readonly size: number;
   /** Levels of objects and lists inside it. */
   readonly levels: number;
+  readonly hasMark: boolean;
 }
 
 /** Large values, which are measured once: values never change. */
@@ -35,6 +36,12 @@ const LARGE = new WeakMap<object, Measured>();
 const LARGE_CHARS = 65_536;
 /** The deepest object or list that the measuring under way has met. */
 let deepest = 0;
+/** Whether it has met a name that begins as the marks of secret.ts do. */
+let metMark = false;
+const DOLLAR = 36;
+
+/** Whether the object or list that was measured last may have a secret value: `measure` finds it on its way. */
+export const mayHoldMark = (): boolean => metMark;
 
 /**
  * The size of `value` in characters of JSON, or why it cannot be stored: such a value is refused where it enters (law 12). Runs on
@@ -61,12 +68,17 @@ function measured(value: object, depth: number): number | Unstorable {
   const known = LARGE.get(value);
   if (known && depth + known.levels < MAX_DEPTH) {
     deepest = Math.max(deepest, depth + known.levels);
+    metMark = (depth > 0 && metMark) || known.hasMark;
     return known.size;
   }
   const outside = depth === 0 ? 0 : deepest;
   deepest = depth;
+  const outsideMark = depth > 0 && metMark;
+  metMark = false;
   const size = Array.isArray(value) ? measureList(value, depth + 1) : measureObject(value, depth + 1);
-  if (typeof size === "number" && size > LARGE_CHARS) LARGE.set(value, { size, levels: deepest - depth });
+  if (typeof size === "number" && size > LARGE_CHARS)
+    LARGE.set(value, { size, levels: deepest - depth, hasMark: metMark });
+  metMark ||= outsideMark;
   deepest = Math.max(outside, deepest);
   return size;
 }
@@ -93,6 +105,7 @@ function measureObject(object: object, depth: number): number | Unstorable {
   for (const key of Object.keys(object)) {
     const member = (object as Readonly<Record<string, unknown>>)[key];
     if (member === undefined) continue;
+    if (key.charCodeAt(0) === DOLLAR) metMark = true;
     const name = measureString(key);
     const item = typeof name === "number" ? measure(member, depth) : name;
     if (typeof item !== "number") return { path: pathElement(key) + item.path, message: item.message };

@@ -2,6 +2,7 @@
 // nothing about runs.
 
 import type { WebSocket } from "@fastify/websocket";
+import { maskedText } from "../../machines/index.js";
 import { clearInterval, setInterval } from "../ambient.js";
 
 /** Unsent frames and bytes beyond which a client is too slow. The snapshot does not count. */
@@ -72,7 +73,7 @@ export class StreamSocket {
 
   send(frame: object, counted = true): void {
     if (!this.open) return;
-    const text = JSON.stringify(frame);
+    const text = maskedText(JSON.stringify(frame));
     const size = counted ? Buffer.byteLength(text) : 0;
     this.frames += counted ? 1 : 0;
     this.count(size);

@@ -3,6 +3,7 @@
 import { createHash } from "node:crypto";
 import { type FileHandle, mkdir, open, readdir, rename, unlink } from "node:fs/promises";
 import { join } from "node:path";
+import { maskedText } from "../../machines/index.js";
 import { randomBytes } from "../ambient.js";
 import {
   ARCHIVE_FORMAT,
@@ -156,7 +157,7 @@ class FileSink implements LineSink {
   ) {}
 
   async add(line: ArchiveLine): Promise<void> {
-    this.text += `${JSON.stringify(line)}\n`;
+    this.text += `${maskedText(JSON.stringify(line))}\n`;
     this.lines++;
     this.runs.add(line.run);
     this.roots.add(line.root);

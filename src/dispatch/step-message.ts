@@ -1,6 +1,6 @@
-// A dispatch as the message that its worker gets: the members of worker.proto's ExecuteStep, in protobuf over gRPC and as JSON
+// A dispatch as the message that its worker gets, with secret values plain: the members of worker.proto's ExecuteStep, in protobuf over gRPC and as JSON
 // otherwise. Names and meanings must never change.
-import type { Dispatch } from "../../machines/index.js";
+import { type Dispatch, revealedText } from "../../machines/index.js";
 import { type ExecuteStep, MAX_UINT32 } from "../sdk/protocol/index.js";
 
 /** The credential of the reports on a dispatch. */
@@ -11,7 +11,7 @@ export const noToken: CallbackToken = () => "";
 
 /** The message over gRPC. `remainingMs`: the time that is left to the deadline. */
 export function executeStep(dispatch: Dispatch, remainingMs: number, tokenOf: CallbackToken): ExecuteStep {
-  const inputs = Buffer.from(JSON.stringify(dispatch.call.inputs));
+  const inputs = Buffer.from(revealedText(JSON.stringify(dispatch.call.inputs)));
   return stepMessage(dispatch, remainingMs, tokenOf, { inputs, longest: MAX_UINT32 });
 }
 
@@ -65,12 +65,13 @@ export function stepJson(dispatch: Dispatch, remainingMs: number, { publicUrl, t
   const message = stepMessage(dispatch, remainingMs, tokenOf, IN_JSON);
   const present = Object.entries(message).filter(([name, value]) => value !== "" && !IN_OTHER_FORM.has(name));
   const heartbeat = message.heartbeat_timeout_ms;
-  return JSON.stringify({
+  const text = JSON.stringify({
     ...Object.fromEntries(present),
     ...(heartbeat > 0 && { heartbeat_timeout_ms: heartbeat }),
     inputs: dispatch.call.inputs,
     callback_url: callbackUrl(dispatch, publicUrl()),
   });
+  return revealedText(text);
 }
 
 function callbackUrl({ runId, dispatchId, attempt, call: { stepId } }: Dispatch, base: string): string {

@@ -3,7 +3,7 @@
 
 import type { ChannelModel } from "amqplib";
 import type { Sql } from "postgres";
-import { TENANT_HEADER } from "../../machines/index.js";
+import { revealedText, TENANT_HEADER } from "../../machines/index.js";
 import type { ShardId } from "../ids.js";
 import type { Log } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
@@ -141,6 +141,7 @@ function withTenant(event: OutgoingEvent): OutgoingEvent {
 /** Not mandatory: it is no fault if no queue wants the event. */
 function messageOf({ id, topic, headers, payload }: OutgoingEvent, { exchange }: Topology): Message | undefined {
   if (topic === null || payload === null) return undefined;
-  const body = Buffer.from(payload);
+  // Those outside have no marks: they get secret values plain, as servers do.
+  const body = Buffer.from(revealedText(payload));
   return { exchange, routingKey: topic, id, body, mandatory: false, ...(headers && { headers }) };
 }

@@ -1,6 +1,6 @@
 // Starts a run again: a new run of the same workflow, with the inputs of the first unless others are given. The first run is only read.
 import type { Sql } from "postgres";
-import { isWithin, type JsonObject, type RunId } from "../../machines/index.js";
+import { inPlaceOf, isWithin, type JsonObject, type RunId } from "../../machines/index.js";
 import type { Reach } from "../access/index.js";
 import { conflict, notFound, SagaError } from "../errors.js";
 import type { RunStarter, StartAnswer, StartRequest } from "../run/ports.js";
@@ -71,7 +71,8 @@ function requestOf(
     workflowId,
     ...(changes.version !== undefined && { version: changes.version }),
     entrypoint: identity.entrypoint,
-    inputs: changes.inputs ?? inputs ?? {},
+    // A client knows the secret inputs of the first run by their masks.
+    inputs: changes.inputs ? (inPlaceOf(changes.inputs, inputs ?? {}) as JsonObject) : (inputs ?? {}),
     variables: identity.given?.variables ?? {},
     tenantId: tenantId ?? undefined,
     dryRun: identity.dryRun,

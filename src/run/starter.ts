@@ -25,6 +25,7 @@ import {
   startedEvent,
   startKey,
   type UnitHost,
+  withSecrets,
 } from "../../machines/index.js";
 import { type Catalog, isFor } from "../catalog/catalog.js";
 import type { Clock } from "../clock.js";
@@ -162,7 +163,13 @@ export class Starter implements RunStarter {
     }
     const { variables: provided = {}, audit } = (await this.options.startupVariables?.(request)) ?? {};
     const startup = Object.keys(provided).length > 0 ? { startup: provided } : {};
-    const made = { id, definitionId, startedAt: this.options.clock.now(), delayMs };
+    const made = {
+      inputs: withSecrets(inputSchema, inputs),
+      id,
+      definitionId,
+      startedAt: this.options.clock.now(),
+      delayMs,
+    };
     const identity = { ...identityOf(request, program, made), ...startup };
     const run = await this.inTurn(request, key, () => newRun(identity, together(provided, request.variables)));
     const { slot, ticket } = (program.concurrency && (await this.slotFor(run, program))) || {};
@@ -291,9 +298,9 @@ const erased = () =>
 function identityOf(
   request: StartRequest,
   program: Program,
-  made: Pick<RunIdentity, "id" | "definitionId" | "startedAt"> & Pick<Hold, "delayMs">,
+  made: Pick<RunIdentity, "id" | "inputs" | "definitionId" | "startedAt"> & Pick<Hold, "delayMs">,
 ): RunIdentity {
-  const { id, definitionId, startedAt, delayMs = request.delayMs ?? 0 } = made;
+  const { id, inputs, definitionId, startedAt, delayMs = request.delayMs ?? 0 } = made;
   const { timeoutMs = program.timeoutMs } = request;
   return {
     id,
@@ -305,7 +312,7 @@ function identityOf(
     triggerId: request.triggerId,
     dryRun: request.dryRun,
     features: request.features,
-    inputs: request.inputs,
+    inputs,
     entrypoint: request.entrypoint ?? "",
     startedAt,
     ...(request.rerunOf && { rerunOf: request.rerunOf }),

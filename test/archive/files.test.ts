@@ -56,6 +56,16 @@ async function faultsIn(): Promise<readonly string[]> {
 }
 
 describe("the files of an archive", () => {
+  it("have masks in the place of secret values", async () => {
+    const run = uuidv7();
+    await write([
+      line(run, "run", { id: run, inputs: { pin: { $secret: "canary" }, card: { $enc: { k: "canary" } } } }),
+    ]);
+    const { files } = await listArchive(folder);
+    expect(await findRun(folder, files, run)).toMatchObject({ run: { inputs: { pin: "***", card: "***" } } });
+    for (const path of paths()) expect(readFileSync(join(folder, path), "utf8")).not.toContain("canary");
+  });
+
   it("are read back as they were written, with every character", async () => {
     const [run, other] = [uuidv7(), uuidv7()];
     const data = { id: run, text: TEXT, amount: 12.35, none: null, list: [], nested: { "a.b": TEXT } };

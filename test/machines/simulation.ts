@@ -27,6 +27,7 @@ import {
   type RunId,
   type RunLimits,
   ruleFor,
+  type Schemas,
   type Send,
   STANDARD_RUN_LIMITS,
   startActor,
@@ -77,6 +78,8 @@ export interface SimulationOptions {
   readonly credit?: () => boolean;
   readonly identity?: Partial<RunContext["run"]>;
   readonly licensed?: boolean;
+  /** Absent: of a schema only `required` counts. */
+  readonly schemas?: Pick<Schemas, "conforms">;
   readonly rules?: readonly Rule[];
   readonly limits?: Partial<RunLimits>;
   readonly variables?: JsonObject;
@@ -458,6 +461,7 @@ export class Simulation implements WorldRun {
         ),
       licensed: () => this.options.licensed ?? true,
       conforms: (schema, value) => {
+        if (this.options.schemas) return this.options.schemas.conforms(schema, value);
         const required = (schema as { required?: string[] }).required ?? [];
         return required.filter((key) => !Object.hasOwn(value as object, key)).map((key) => `lacks ${key}`);
       },

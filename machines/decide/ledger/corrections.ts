@@ -3,6 +3,7 @@
 import { variablesRead } from "../../expression/variables-read.js";
 import { CORRECTED_ITEM, correctedItem, keptCorrection } from "../../state/corrected-item.js";
 import { beginningOf, type Json, type JsonObject } from "../../values/json.js";
+import { inPlaceOf } from "../../values/secret.js";
 import type { Draft } from "../draft.js";
 
 /** Names that a refusal lists. */
@@ -15,7 +16,11 @@ export function correctionsOf(draft: Draft, given: JsonObject): JsonObject | str
   const read = variablesRead(draft.workflow.document);
   const stored: Record<string, Json> = {};
   const corrected: Record<string, Json> = {};
-  for (const [name, value] of Object.entries(given)) {
+  const seen: JsonObject = { ...run.locals, ...correctedItem(run, variables) };
+  for (const [name, written] of Object.entries(given)) {
+    // What an operator has seen of a secret value is its mask.
+    const original = items.has(name) ? seen[name] : variables[name];
+    const value = original === undefined ? written : inPlaceOf(written, original);
     const shown = beginningOf(name, 128);
     if (items.has(name)) for (const alias of aliasesOf(draft, name)) corrected[alias] = value;
     else if (indexes.has(name)) return `${shown} is the index of the item, which cannot be corrected`;

@@ -4,6 +4,7 @@ import { ExpressionError } from "../../expression/index.js";
 import { scopeOf } from "../../expression/scope.js";
 import type { ActionFact } from "../../messages/fact.js";
 import { undoOwed, undoPassed } from "../../messages/owed.js";
+import { withSecrets } from "../../schema/secrets.js";
 import type { ActionCall } from "../../state/call.js";
 import type { Unprotected } from "../../state/frame.js";
 import type { UndoEntry } from "../../state/rollback.js";
@@ -81,17 +82,17 @@ function compensationOf(
   const { call } = draft.context;
   const scope = scopeOf(draft.context, now, output);
   const fallback: JsonObject = { inputs: call?.stepId === id ? undoneInputs(call) : {}, output };
-  return {
-    action: ifEvaluable(() => pinnedAction(draft, String(action.render(scope)))) ?? "",
-    inputs: (inputs && ifEvaluable(() => inputs.render(scope) as JsonObject)) ?? fallback,
-  };
+  const name = ifEvaluable(() => pinnedAction(draft, String(action.render(scope)))) ?? "";
+  const given = (inputs && ifEvaluable(() => inputs.render(scope) as JsonObject)) ?? fallback;
+  return { action: name, inputs: withSecrets(findAction(draft, name)?.inputSchema, given) };
 }
 
 /** The inputs of a call as its undo receives them. The headers of a request stay out: they may hold credentials. */
 function undoneInputs(call: ActionCall | undefined): JsonObject {
   if (!call?.request) return call?.inputs ?? {};
   const { method, url, body } = call.request;
-  return body === undefined ? { method, url } : { method, url, body };
+  const target = { method, url: url as Json };
+  return body === undefined ? target : { ...target, body };
 }
 
 function ifEvaluable<T>(evaluate: () => T): T | undefined {

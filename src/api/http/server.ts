@@ -12,7 +12,7 @@ import Fastify, {
   type FastifyServerOptions,
   LogController,
 } from "fastify";
-import { isRunId } from "../../../machines/index.js";
+import { isRunId, maskedText } from "../../../machines/index.js";
 import { randomUUID, setTimeout } from "../../ambient.js";
 import type { ServerTls } from "../../config/index.js";
 import type { Metrics } from "../../metrics/index.js";
@@ -85,6 +85,7 @@ export function createServer(deps: ApiDeps, access: AccessOptions): Api {
   validateRequests(app);
   attributeDocuments(app);
   takeTurns(app, scheduler);
+  maskSecrets(app);
   measureRequests(app, metrics, log.isLevelEnabled("debug"));
   closeKeptConnections(app, ready);
   closeUnusedConnections(app);
@@ -99,6 +100,13 @@ function openFastify(options: FastifyServerOptions, http: ServerOptions, tls: Se
   // Open connections keep the certificate that they began with.
   tls.onReplaced((context) => app.server.setSecureContext(context));
   return app as unknown as FastifyInstance;
+}
+
+/** The one border of all answers: whatever a route sends, a secret value leaves as its mask. */
+function maskSecrets(app: FastifyInstance): void {
+  app.addHook("onSend", (_request, _reply, payload, done) => {
+    done(null, typeof payload === "string" ? maskedText(payload) : payload);
+  });
 }
 
 /** Once the node is not ready, every answer asks its client to close the connection that it keeps. */

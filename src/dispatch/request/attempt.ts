@@ -1,6 +1,13 @@
 // One attempt of a request, and its outcome as a run's command has it. It does not retry: whether and when there is
 // another attempt is decided by the run.
-import type { Dispatch, EngineErrorCode, HttpRequest, RunId } from "../../../machines/index.js";
+import {
+  type Dispatch,
+  type EngineErrorCode,
+  type HttpRequest,
+  type Json,
+  type RunId,
+  revealed,
+} from "../../../machines/index.js";
 import { ExchangeFailed, exchange, type Incoming } from "../../egress/exchange.js";
 import type { Guard } from "../../egress/guard.js";
 import type { Mask } from "../../egress/mask.js";
@@ -20,6 +27,8 @@ export interface RequestEnvironment extends SecretUsers {
   readonly scheduler: Pick<FairScheduler, "compute">;
 }
 
+type PlainRequest = HttpRequest & { readonly url: string; readonly headers: Readonly<Record<string, string>> };
+
 const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
 
 /** `arrivedAt`: when there was a response. */
@@ -27,12 +36,13 @@ type Attempted = Pick<Answered, "outcome" | "arrivedAt">;
 
 /** `signal` cuts the attempt off; its reason is a CutOffReason. */
 export async function attempt(
-  request: HttpRequest,
+  given: HttpRequest,
   { runId, call: { idempotencyKey } }: Pick<Dispatch, "runId" | "call">,
   environment: RequestEnvironment,
   signal: AbortSignal,
 ): Promise<Attempted> {
   const { guard, secrets, outputBytes, now, scheduler } = environment;
+  const request = plainRequest(given);
   const { secretRef } = request;
   const secret = secretRef === undefined ? undefined : await secretFor(secretRef, request.url, environment, runId);
   if (secret && "code" in secret) return { outcome: secret };
@@ -54,8 +64,13 @@ export async function attempt(
   }
 }
 
+/** The server gets secret values plain. */
+function plainRequest(request: HttpRequest): PlainRequest {
+  return revealed(request as unknown as Json) as unknown as PlainRequest;
+}
+
 function headersOf(
-  request: HttpRequest,
+  request: PlainRequest,
   contentType: string | undefined,
   secret: Secret | undefined,
   idempotencyKey: string,

@@ -2,7 +2,7 @@
 // day. At least once: if a node dies between the answer and the removal of the row, another node sends it again.
 
 import type { Sql } from "postgres";
-import { isObject, type JsonObject } from "../../../machines/index.js";
+import { isObject, type JsonObject, revealed } from "../../../machines/index.js";
 import { clearTimeout, performance, setTimeout } from "../../ambient.js";
 import { ExchangeFailed, exchange, type Incoming } from "../../egress/exchange.js";
 import type { Guard } from "../../egress/guard.js";
@@ -186,8 +186,9 @@ export class WebhookCourier implements Courier {
 
   private async deliver(id: string): Promise<void> {
     const { sql, metrics } = this.options;
-    const webhook = await claimWebhook(sql, id);
-    if (!webhook) return;
+    const claimed = await claimWebhook(sql, id);
+    if (!claimed) return;
+    const webhook = { ...claimed, payload: revealed(claimed.payload) as OwedWebhook["payload"] };
     const outcome = await this.attempt(id, webhook);
     if ("delivered" in outcome) {
       metrics.webhooks.inc({ outcome: "delivered" });

@@ -19,7 +19,7 @@ export const ATTRIBUTES = {
   },
   http_request: {
     ...{ url: "value", method: "plain", headers: "value", query: "value", body: "value", timeout_ms: "value" },
-    ...{ expected_status: "plain", follow_redirects: "plain", secret_ref: "value" },
+    ...{ expected_status: "plain", output_schema: "schema", follow_redirects: "plain", secret_ref: "value" },
   },
   webhook_emit: { url: "value", event_type: "value", payload: "value", headers: "value", secret_ref: "value" },
   decision: { expression: "cel", rule_id: "value", rule_inputs: "value", output_key: "value", branches: "target" },
@@ -35,9 +35,10 @@ export const ATTRIBUTES = {
   assert: { condition: "cel", message: "value", code: "value" },
   wait_duration: { duration_ms: "value", duration: "value" },
   wait_until: { until: "value" },
-  wait_for_signal: { signal_name: "value", timeout_ms: "value", on_timeout: "target" },
+  wait_for_signal: { signal_name: "value", payload_schema: "schema", timeout_ms: "value", on_timeout: "target" },
   wait_for_event: {
-    ...{ topic: "value", headers: "value", match: "cel", lookback: "plain", timeout_ms: "value", on_timeout: "target" },
+    ...{ topic: "value", headers: "value", match: "cel", payload_schema: "schema", lookback: "plain" },
+    ...{ timeout_ms: "value", on_timeout: "target" },
   },
   emit_event: { topic: "value", payload: "value", headers: "value" },
   emit_signal: { run_id: "value", signal_name: "value", payload: "value" },

@@ -21,6 +21,7 @@ import type {
   NoMatchOptions,
   OutputOfCalled,
   PayloadOf,
+  PayloadRule,
   ReceivedEvent,
   RuleChoice,
   SpawnSagaOptions,
@@ -416,7 +417,7 @@ export interface Flow<S extends State> extends Block<S> {
   >(
     id: Fresh<S, Id>,
     signal: G,
-    options?: TimeLimit<S["scope"], T> & StepOptions<Save, W, E> & Undo<S, PayloadDescribed<G>, U>,
+    options?: TimeLimit<S["scope"], T> & PayloadRule & StepOptions<Save, W, E> & Undo<S, PayloadDescribed<G>, U>,
   ): Waited<S, Id, Save, PayloadDescribed<G>, W, E, T>;
 
   /** Waits for an event of a topic. Output: { topic, headers, payload }. */
@@ -432,6 +433,7 @@ export interface Flow<S extends State> extends Block<S> {
     id: Fresh<S, Id>,
     topic: Given<S["scope"], string>,
     options?: WaitForEventOptions<S["scope"], Payload, T> &
+      PayloadRule &
       StepOptions<Save, W, E> &
       Undo<S, ReceivedEvent<TypeOf<Payload>>, U>,
   ): Waited<S, Id, Save, ReceivedEvent<TypeOf<Payload>>, W, E, T>;

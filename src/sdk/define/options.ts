@@ -109,6 +109,8 @@ type Headers<S> = Given<S, { readonly [name: string]: string | null }>;
 
 export interface HttpRequestOptions<S, Body extends TSchema> extends Retries<S> {
   readonly url: Given<S, string>;
+  /** The JSON Schema of the output; `x-secret` marks secret parts. Another response fails the step. */
+  readonly outputSchema?: TSchema;
   readonly method?: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS";
   readonly headers?: Headers<S>;
   readonly query?: Given<S, { readonly [name: string]: unknown }>;
@@ -133,6 +135,11 @@ export interface TimeLimit<S, OnTimeout> {
   readonly timeoutMs?: Given<S, number>;
   /** "fail" (the default, with the code `timeout`), "continue" with a null output, or steps. */
   readonly onTimeout?: OnTimeout;
+}
+
+export interface PayloadRule {
+  /** The JSON Schema of the payload; `x-secret` marks secret parts. Another payload fails the step. */
+  readonly payloadSchema?: TSchema;
 }
 
 export interface ReceivedEvent<Payload> {

@@ -3,6 +3,7 @@
 import type { ExecuteStep } from "../protocol/index.js";
 import { Alarm, LONGEST_TIMER_MS } from "../timer.js";
 import type { AnswerMessage } from "./answers.js";
+import { type Codec, throughCodec } from "./codec.js";
 import type { ActionContext } from "./context.js";
 import { deadlineOf } from "./deadline.js";
 import { ActionError } from "./error.js";
@@ -26,6 +27,7 @@ export interface ExecutorOptions<From extends Origin> {
   readonly isConsumer?: boolean;
   /** The most bytes of JSON in an output. */
   readonly outputBytes: number;
+  readonly codec?: Codec | undefined;
   readonly log: Log;
   readonly answer: (dispatchId: string, message: AnswerMessage, via: From) => void;
   readonly heartbeat: (dispatchId: string, via: From) => void;
@@ -104,8 +106,10 @@ export class Executor<From extends Origin> {
     const heartbeats = this.heartbeats(execution, handler?.autoHeartbeat ?? true);
     let message: AnswerMessage;
     try {
-      const { isConsumer = false, log, outputBytes } = this.options;
-      const work = () => handler?.execute(inputs(step), context(execution, heartbeats.send, log));
+      const { isConsumer = false, log, outputBytes, codec } = this.options;
+      const about = context(execution, heartbeats.send, log);
+      const execute = (given: unknown) => handler?.execute(given, about);
+      const work = () => (codec ? throughCodec(inputs(step), codec, execute) : execute(inputs(step)));
       message = handler
         ? completed(step, await inTrace(step, isConsumer, work), outputBytes)
         : failed(step, new ActionError("unknown_action", `this worker has no ${step.action}@${step.version}`));

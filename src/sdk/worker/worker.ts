@@ -7,6 +7,7 @@ import type { ExecuteStep, Hello, HelloAck } from "../protocol/index.js";
 import { Alarm } from "../timer.js";
 import { Addresses } from "./addresses.js";
 import { Answers, type PendingAnswer as Pending } from "./answers.js";
+import type { Codec } from "./codec.js";
 import type { Connection, ConnectionOwner } from "./connection.js";
 import { ConnectionPool } from "./connection-pool.js";
 import { CreditDivision } from "./credit.js";
@@ -35,6 +36,8 @@ export interface WorkerOptions {
    * `limit_exceeded`. Default 1,048,576, the default of the orchestrator's `SAGA_LIMIT_OUTPUT_BYTES`: change both together.
    */
   readonly outputBytes?: number;
+  /** Decrypts the encrypted values of inputs, and encrypts what `encrypted()` marks in outputs. */
+  readonly codec?: Codec;
   /**
    * Unique per process, matching [A-Za-z0-9_.:-]{1,128}. Default: made from service, host, process id and a random
    * part.
@@ -82,6 +85,7 @@ const MEMBERS: Readonly<Record<keyof WorkerOptions, true>> = {
     api: true,
     maxInFlight: true,
     outputBytes: true,
+    codec: true,
   },
   ...{ workerId: true, tls: true, token: true, log: true, drainTimeoutMs: true, timing: true },
 };
@@ -132,6 +136,7 @@ class StreamWorker extends HandlingWorker implements Worker, ConnectionOwner {
     this.executor = new Executor({
       handlers,
       outputBytes: options.outputBytes ?? OUTPUT_BYTES,
+      codec: options.codec,
       log: this.log,
       answer: (dispatchId, message, via) => {
         this.send(this.answers.add(dispatchId, message, via));

@@ -20,7 +20,8 @@ const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
 /**
  * Runs that wait for the event, in the order of their ids, from the one after `from` on. The comparisons of a topic are found by skipping
- * through the index. A run of them may still refuse the event: its `match` has the last word. `tenantsApart`: an event of no tenant is for runs of no
+ * through the index. A run of them may still refuse the event: its `match` has the last word. An event with secret values goes to every wait of its topic
+ * whose headers it has: the marks hide its values from the index. `tenantsApart`: an event of no tenant is for runs of no
  * tenant only; otherwise it is for every run.
  */
 export async function correlatedRuns(
@@ -31,6 +32,11 @@ export async function correlatedRuns(
   { tenantsApart = false }: { readonly tenantsApart?: boolean } = {},
 ): Promise<readonly RunId[]> {
   const [compared, expected, has] = [sql.unsafe(COMPARED), sql.unsafe(EXPECTED), JSON.stringify(headers)];
+  const isForRun = sql`(${tenant === null && !tenantsApart}
+    or (select runs.tenant_id from runs where runs.id = event_waits.run_id) is not distinct from ${tenant}::uuid)`;
+  // The payload is looked through only if a wait compares something of it, and the waits only if it has a secret value.
+  const hasHidden = sql`(case when exists (select 1 from comparison where conditions is not null)
+    then (select (value -> 'payload')::text like '%"$secret"%' from event) else false end)`;
   const rows = await sql<{ run_id: RunId }[]>`
     with recursive comparison as (
       (select ${compared} as by, headers, conditions from event_waits where topic = ${topic} order by 1 limit 1)
@@ -52,10 +58,15 @@ export async function correlatedRuns(
     select waiting.run_id from wanted cross join lateral (
       select run_id from event_waits
       where topic = ${topic} and ${compared} = wanted.by and ${expected} = wanted.value and run_id > ${from ?? FIRST_ID}
-        and (${tenant === null && !tenantsApart}
-          or (select runs.tenant_id from runs where runs.id = event_waits.run_id) is not distinct from ${tenant}::uuid)
+        and ${isForRun}
       order by run_id limit ${limit}
     ) waiting
+    union (
+      select run_id from event_waits
+      where ${hasHidden} and conditions is not null and topic = ${topic} and run_id > ${from ?? FIRST_ID}
+        and ${has}::text::jsonb @> headers and ${isForRun}
+      order by run_id limit ${limit}
+    )
     order by 1 limit ${limit}`;
   return rows.map(({ run_id }) => run_id);
 }

@@ -380,6 +380,12 @@ const MISTAKES: readonly Mistake[] = [
     [{ id: "s", type: "spawn_saga", workflow_id: "clean", entrypoint: "back" }],
     ["entrypoint_unknown $.steps[0].entrypoint"],
   ],
+  [
+    "a mark where it marks nothing",
+    [noop("a")],
+    ["secret_unused $.input_schema.properties.a.not"],
+    { input_schema: { properties: { a: { not: { "x-secret": true } } } } },
+  ],
   ["a tenant that is no UUID", [noop("a")], ["tenant_impossible $.tenant_id"], { tenant_id: "acme" }],
 ];
 

@@ -1,7 +1,7 @@
 // The steps about events: wait_for_event, emit_event. What two runs make of one event, and what becomes of events that nobody
 // could be told of.
 import { describe, expect, it } from "vitest";
-import { pausedReason, wakeAt } from "../../../machines/index.js";
+import { pausedReason, Schemas, secret, wakeAt } from "../../../machines/index.js";
 import { violations } from "../chain.js";
 import type { Simulation } from "../simulation.js";
 import { attribute, chartOf, type Draft, failureOf, finish, metadataOf, problemsOf, start, typesOf } from "./rig.js";
@@ -123,6 +123,19 @@ describe("wait_for_event and emit_event", () => {
     expect(metadataOf(run, "log", "s2")).toMatchObject({
       message: `the expression used up its step budget: ${spendsAll} in steps[1].match`,
     });
+  });
+
+  attribute("wait_for_event.payload_schema", "fails the step on another payload, and marks secret parts", () => {
+    const schema = { type: "object", properties: { pin: { type: "string", "x-secret": true } }, required: ["pin"] };
+    const run = start([hear({ payload_schema: schema })], { schemas: new Schemas() });
+    run.publish("sent", { pin: "1234", plain: 1 });
+    expect(run.context.output).toMatchObject({ payload: { pin: secret("1234"), plain: 1 } });
+    const earlier = start([nap, hear({ payload_schema: schema })], { schemas: new Schemas() });
+    earlier.publish("sent", { pin: 1 });
+    earlier.elapse();
+    expect(failureOf(earlier)).toBe("schema_mismatch: the payload: /pin must be a string");
+    expect(taken(earlier)).toEqual(["event-0"]);
+    expect(problemsOf(hear({ payload_schema: 1 }))).toEqual([".payload_schema: must be an object (a JSON Schema)"]);
   });
 
   attribute(

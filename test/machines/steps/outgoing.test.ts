@@ -1,6 +1,6 @@
 // The steps that send HTTP: what a request and a webhook are made of, and what the run does with what came of a request.
 import { describe, expect, it } from "vitest";
-import type { Dispatch, HttpRequest } from "../../../machines/index.js";
+import { type Dispatch, type HttpRequest, Schemas, secret } from "../../../machines/index.js";
 import { RUN_ID, type Simulation, START } from "../simulation.js";
 import {
   attribute,
@@ -173,6 +173,24 @@ describe("http_request and webhook_emit", () => {
       ),
     );
     expect(problemsOf(ask({ expected_status: [] }))).toEqual([".expected_status: must have at least 1 item"]);
+  });
+
+  attribute("http_request.output_schema", "fails the step on another response, and marks secret parts", () => {
+    const output_schema = { properties: { status: { const: 200 }, body: { "x-secret": true } } };
+    const answered = (status: number) => {
+      const run = start([ask({ output_schema, retry: ONCE })], { schemas: new Schemas() });
+      const { dispatchId } = dispatched(run);
+      run.command({
+        type: "result",
+        actor: "worker:w",
+        dispatchId,
+        result: { status, headers: {}, body: { token: "t-1" } },
+      });
+      return run;
+    };
+    expect(answered(200).context.variables.s).toEqual({ status: 200, headers: {}, body: secret({ token: "t-1" }) });
+    expect(failureOf(answered(201))).toMatch(/^schema_mismatch: the response: \/status/);
+    expect(problemsOf(ask({ output_schema: [] }))).toEqual([".output_schema: must be an object (a JSON Schema)"]);
   });
 
   attribute("http_request.follow_redirects", "false unless given", () => {

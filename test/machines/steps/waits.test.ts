@@ -1,8 +1,19 @@
 // The steps that wait: wait_duration, wait_until, wait_for_signal.
 import { describe, expect, it } from "vitest";
-import { pausedReason, wakeAt } from "../../../machines/index.js";
+import { pausedReason, Schemas, secret, wakeAt } from "../../../machines/index.js";
 import { START } from "../simulation.js";
-import { attribute, chartOf, type Draft, failureOf, finish, metadataOf, problemsOf, start, typesOf } from "./rig.js";
+import {
+  attribute,
+  chartOf,
+  type Draft,
+  failureOf,
+  finish,
+  metadataOf,
+  prepare,
+  problemsOf,
+  start,
+  typesOf,
+} from "./rig.js";
 
 const TEN_YEARS = 10 * 366 * 86_400_000;
 const dueIn = (step: Draft, inputs = {}) => {
@@ -119,6 +130,19 @@ describe("steps that wait", () => {
     expect([run.state, run.context.step]).toEqual(["paused", "s4"]);
     expect(run.context.unconsumedSignals).toBe(1);
     expect(typesOf(run, "s2")).toEqual(["step.started", "step.succeeded"]);
+  });
+
+  attribute("wait_for_signal.payload_schema", "fails the step on another payload, and marks secret parts", () => {
+    const payload_schema = { type: "object", properties: { pin: { type: "string", "x-secret": true } } };
+    const schemas = new Schemas();
+    const run = start([hold({ payload_schema })], { schemas });
+    run.signal("go", { pin: "1234", plain: 1 });
+    expect(run.context.output).toEqual({ pin: secret("1234"), plain: 1 });
+    const early = prepare([{ type: "noop", next: "s2" }, hold({ payload_schema })], { schemas });
+    early.signal("go", { pin: 1 });
+    early.advance();
+    expect(failureOf(early)).toBe("schema_mismatch: the payload: /pin must be a string");
+    expect(problemsOf(hold({ payload_schema: "x" }))).toEqual([".payload_schema: must be an object (a JSON Schema)"]);
   });
 
   attribute("wait_for_signal.timeout_ms", "is unlimited if absent; a timeout fails with code timeout", () => {

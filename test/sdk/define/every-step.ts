@@ -67,9 +67,15 @@ export function lists() {
     .waitDuration("w2", "PT1S")
     .waitDuration("w3", { durationMs: ({ inputs }) => inputs.n })
     .waitUntil("wu", "2026-01-01T00:00:00Z", { onError: "continue" })
-    .waitForSignal("ws", confirmed, { timeoutMs: 5, onTimeout: "continue" })
+    .waitForSignal("ws", confirmed, { payloadSchema: Type.Object({}), timeoutMs: 5, onTimeout: "continue" })
     .waitForEvent("we", "topic", {
-      ...{ headers: { a: "b" }, lookback: "none", timeoutMs: 5, onTimeout: (late) => late.log("late", "late") },
+      ...{
+        headers: { a: "b" },
+        lookback: "none",
+        payloadSchema: Type.Object({}),
+        timeoutMs: 5,
+        onTimeout: (late) => late.log("late", "late"),
+      },
       payload: Type.Object({ n: Type.Number() }),
       match: ({ event, inputs }) => cel`${event.payload.n} == ${inputs.n}`,
     })
@@ -110,7 +116,7 @@ export function calls() {
         body: { a: 1 },
         timeoutMs: 5,
       },
-      ...{ expectedStatus: ["2xx", 304], followRedirects: true, secretRef: "pay" },
+      ...{ expectedStatus: ["2xx", 304], followRedirects: true, outputSchema: Type.Object({}), secretRef: "pay" },
       response: Type.Object({ usd: Type.Number() }),
     })
     .webhookEmit("wh", { url: "https://a.example/", eventType: "e", payload: 1, headers: { a: "b" }, secretRef: "s" })

@@ -6,11 +6,13 @@ import {
   compileRule,
   compileWorkflow,
   detailOf,
+  type Json,
   type Program,
   type parseActionName,
   Rehearsal,
   type Rule,
   readMocks,
+  revealed,
   type WantedWorkflow,
 } from "../../../../machines/index.js";
 import type { Mocks } from "../../../../machines/rehearsal/mock.js";
@@ -82,7 +84,8 @@ export function rehearse(document: object, options: RehearseOptions = {}): Rehea
   });
   for (let move = rehearsal.move(); move !== "over"; move = rehearsal.move())
     if (move !== "moved") rehearsal.provide(move.missing, find(others, move.missing));
-  return rehearsal.result;
+  // A test compares values, and nobody else sees them.
+  return revealed(rehearsal.result as unknown as Json) as unknown as Rehearsed;
 }
 
 function compile(document: object): Compiled {

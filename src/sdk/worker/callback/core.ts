@@ -59,6 +59,7 @@ export class CalledWorkerCore {
       handlers,
       isConsumer,
       outputBytes: options.outputBytes ?? OUTPUT_BYTES,
+      codec: options.codec,
       log: this.log,
       answer: (dispatchId, message, via) => this.answered(dispatchId, message, via),
       heartbeat: (dispatchId, via) => void this.heartbeat(dispatchId, via),

@@ -1,5 +1,6 @@
 // The options that workers have in common which the service calls. Alone in a file, so that the declarations of the transports name no more
 // than these.
+import type { Codec } from "../codec.js";
 import type { Log } from "../log.js";
 import type { Timing } from "../timing.js";
 import type { TlsOptions } from "../tls.js";
@@ -14,6 +15,8 @@ export interface CalledWorkerOptions {
   readonly api: string;
   /** The most bytes of an output, as in a gRPC worker: set it to the orchestrator's `SAGA_LIMIT_OUTPUT_BYTES`. Default 1,048,576. */
   readonly outputBytes?: number;
+  /** Decrypts the encrypted values of inputs, and encrypts what `encrypted()` marks in outputs. */
+  readonly codec?: Codec;
   /** `{ca}` where the certificate of the orchestrator's API comes from an authority of your own. */
   readonly tls?: TlsOptions;
   /**
@@ -32,6 +35,6 @@ export interface CalledWorkerOptions {
 
 /** For the transports, which add their own. */
 export const CALLED_MEMBERS: Readonly<Record<keyof CalledWorkerOptions, true>> = {
-  ...{ service: true, serviceVersion: true, api: true, outputBytes: true, tls: true, token: true },
+  ...{ service: true, serviceVersion: true, api: true, outputBytes: true, codec: true, tls: true, token: true },
   ...{ log: true, drainTimeoutMs: true, cancelCheckMs: true, timing: true },
 };
