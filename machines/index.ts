@@ -27,6 +27,7 @@ export {
   type Lived,
   type OperatorActName,
   type SlotQueue,
+  type TurnQueue,
 } from "./explain/explain.js";
 export { ExpressionError, ExpressionSyntaxError, MAX_SOURCE_CHARS } from "./expression/index.js";
 export { answerTo, scopeOf } from "./expression/scope.js";
@@ -85,9 +86,11 @@ export { type CommandReach, isWithin } from "./state/reach.js";
 export * from "./state/record.js";
 export * from "./state/rollback.js";
 export * from "./state/slot.js";
+export * from "./state/turn.js";
 export { ANSWER_TRANSIT_MS, awaitedSignal, isOwedByRun, type Wait } from "./state/wait.js";
 export { parseActionName } from "./steps/action.js";
 export { type RunConcurrency, runSlot } from "./steps/concurrency.js";
+export { type RunRate, runTurn } from "./steps/rate.js";
 export {
   HEADER_NAME_PATTERN,
   isTenantHeader,

@@ -9,6 +9,7 @@ import { Place } from "../attribute/problem.js";
 import { compileMachine } from "../chart/compile.js";
 import type { Program } from "../chart/program.js";
 import { runConcurrency } from "../steps/concurrency.js";
+import { runRate } from "../steps/rate.js";
 import { STEP_TYPES, type StepTypes } from "../steps/index.js";
 import type { Layout } from "../steps/plan.js";
 import { isObject, type Json, type JsonObject, measure } from "../values/json.js";
@@ -58,6 +59,7 @@ export const DOCUMENT = {
   ),
   migrations: optional(migrations, "By an earlier version: its steps that have another id in this one."),
   concurrency: optional(runConcurrency, "How many runs go on at once for a key."),
+  rate_limit: optional(runRate, "How many runs begin in a time for a key."),
   retention: optional(retention, "For how long ended runs are kept."),
 };
 
@@ -127,6 +129,7 @@ function* readWorkflow(
     onUndoFailure: head.on_undo_failure,
     migrations: head.migrations,
     concurrency: head.concurrency,
+    rateLimit: head.rate_limit,
     steps: new Map(read.steps.map(({ plan }) => [plan.id, plan])),
     layout,
     start: head.start,
