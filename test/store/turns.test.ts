@@ -22,7 +22,11 @@ let keys = 0;
 const newKey = (): SlotKey => ({ scope: "workflow:w", key: `rate "${++keys}" \\ 'x'` });
 const SLOW: Rate = { limit: 1, perMs: 86_400_000, burst: 1 };
 
-const asking = (key: SlotKey, { limit, perMs, burst }: Rate, more: Partial<Row<"turn">> = {}): Partial<Row<"turn">> => ({
+const asking = (
+  key: SlotKey,
+  { limit, perMs, burst }: Rate,
+  more: Partial<Row<"turn">> = {},
+): Partial<Row<"turn">> => ({
   ...{ entry: 0, tenant_id: slotTenant(key), scope: key.scope, key: key.key, admitted: true },
   ...{ rate_limit: limit, per_ms: String(perMs), burst, ...more },
 });
@@ -46,7 +50,8 @@ const now = async () => {
 };
 const ticketsOf = (key: SlotKey) => store.sql<Given[]>`
   select run_id, at_us::float8 as at from rate_tickets where key = ${key.key} and not returned order by ticket`;
-const bucketOf = (key: SlotKey) => store.sql`select step_us::float8 as step, burst from rate_buckets where key = ${key.key}`;
+const bucketOf = (key: SlotKey) =>
+  store.sql`select step_us::float8 as step, burst from rate_buckets where key = ${key.key}`;
 const giveBack = (runId: RunId) => store.sql`update rate_tickets set returned = true where run_id = ${runId}`;
 const take = (runId: RunId) => store.sql`delete from rate_tickets where run_id = ${runId}`;
 /** The time passes: all that the key knows is as much older. */
@@ -254,11 +259,15 @@ describe("a token bucket", () => {
     const after = [await ask(used, hourly), await ask(used, hourly), await ask(used, hourly), await ask(used, hourly)];
     await told(used);
     const at = (await ticketsOf(used)).map((ticket) => ticket.at);
-    expect(at.slice(0, 3).every((each) => each === at[0]), "three of four tokens are there").toBe(true);
+    expect(
+      at.slice(0, 3).every((each) => each === at[0]),
+      "three of four tokens are there",
+    ).toBe(true);
     expect((at[3] as number) - (at[0] as number)).toBeGreaterThan(3_590_000_000);
     for (const runId of after) await giveBack(runId);
     // And back: at most all tokens of the smaller bucket are missing.
-    for (let nth = 0; nth < 4; nth++) await take(await ask(used, hourly).then(async (runId) => (await told(used), runId)));
+    for (let nth = 0; nth < 4; nth++)
+      await take(await ask(used, hourly).then(async (runId) => (await told(used), runId)));
     const slow = await ask(used, SLOW);
     await told(used);
     const [last] = (await ticketsOf(used)) as unknown as [Given];
