@@ -90,7 +90,6 @@ export * from "./state/turn.js";
 export { ANSWER_TRANSIT_MS, awaitedSignal, isOwedByRun, type Wait } from "./state/wait.js";
 export { parseActionName } from "./steps/action.js";
 export { type RunConcurrency, runSlot } from "./steps/concurrency.js";
-export { type RunRate, runTurn } from "./steps/rate.js";
 export {
   HEADER_NAME_PATTERN,
   isTenantHeader,
@@ -101,6 +100,7 @@ export {
 } from "./steps/event.js";
 export { type StepBook, type StepFacts, stepBook } from "./steps/facts.js";
 export * from "./steps/plan.js";
+export { type RunRate, runTurn } from "./steps/rate.js";
 export type { Known, KnownAction, KnownWorkflow } from "./steps/step.js";
 export { makesChildren } from "./steps/step.js";
 export * from "./trigger/document.js";

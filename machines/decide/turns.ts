@@ -1,12 +1,11 @@
 // The commands of a turn: `turn_given` and `turn_refused`; and how a run, or its step, goes on in its turn, or gives up one that it did not use in
 // time. Until then the wait is a timer.
 
-import type { Command } from "../messages/command.js";
+import type { Answer, Command } from "../messages/command.js";
 import { type Decided, type DecisionOn, unchanged } from "../messages/transition.js";
-import type { Answer } from "../messages/command.js";
 import { isTerminal } from "../state/lifecycle.js";
 import { RUN_SLOT } from "../state/slot.js";
-import { isAnswered, isTooLate, taken, type Turn, turnOf } from "../state/turn.js";
+import { isAnswered, isTooLate, type Turn, taken, turnOf } from "../state/turn.js";
 import type { Wait } from "../state/wait.js";
 import { queueCall, resolveDispatch } from "./dispatching.js";
 import { currentPlan, type Draft } from "./draft.js";

@@ -9,9 +9,9 @@ import { Place } from "../attribute/problem.js";
 import { compileMachine } from "../chart/compile.js";
 import type { Program } from "../chart/program.js";
 import { runConcurrency } from "../steps/concurrency.js";
-import { runRate } from "../steps/rate.js";
 import { STEP_TYPES, type StepTypes } from "../steps/index.js";
 import type { Layout } from "../steps/plan.js";
+import { runRate } from "../steps/rate.js";
 import { isObject, type Json, type JsonObject, measure } from "../values/json.js";
 import {
   type DefinitionLimits,

@@ -63,6 +63,13 @@ async function age(key: SlotKey, us: number): Promise<void> {
 const told = async (key: SlotKey, room = 10_000) =>
   (await giveTurns(store.sql, key, room)).map(({ to, command }) => [to, command.type] as const);
 
+/** A token is taken at once. */
+async function use(key: SlotKey, rate: Rate): Promise<void> {
+  const runId = await ask(key, rate);
+  await told(key);
+  await take(runId);
+}
+
 /** The turns that a test has seen, on a clock that goes on with `age`. */
 class Model {
   private past = 0;
@@ -255,7 +262,7 @@ describe("a token bucket", () => {
     expect(await ticketsOf(key)).toMatchObject([first, second, { run_id: third, at: second.at + 3_600_000_000 }]);
     for (const runId of [...runs, third]) await giveBack(runId);
     const used = newKey();
-    await take(await ask(used, SLOW).then(async (runId) => (await told(used), runId)));
+    await use(used, SLOW);
     const after = [await ask(used, hourly), await ask(used, hourly), await ask(used, hourly), await ask(used, hourly)];
     await told(used);
     const at = (await ticketsOf(used)).map((ticket) => ticket.at);
@@ -266,8 +273,7 @@ describe("a token bucket", () => {
     expect((at[3] as number) - (at[0] as number)).toBeGreaterThan(3_590_000_000);
     for (const runId of after) await giveBack(runId);
     // And back: at most all tokens of the smaller bucket are missing.
-    for (let nth = 0; nth < 4; nth++)
-      await take(await ask(used, hourly).then(async (runId) => (await told(used), runId)));
+    for (let nth = 0; nth < 4; nth++) await use(used, hourly);
     const slow = await ask(used, SLOW);
     await told(used);
     const [last] = (await ticketsOf(used)) as unknown as [Given];
@@ -277,7 +283,7 @@ describe("a token bucket", () => {
 
   it("recovers from a clock that was ahead: no used token is missing for longer than it takes to fill the bucket", async () => {
     const key = newKey();
-    await take(await ask(key, SLOW).then(async (runId) => (await told(key), runId)));
+    await use(key, SLOW);
     await age(key, -365 * 86_400_000_000);
     await ask(key, SLOW);
     await told(key);

@@ -170,8 +170,8 @@ export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> 
     const key = { inputs: { key: talk.place.newRunId() } };
     const waitOf = async (runId: string) => (await talk.ask("GET", `/sagas/${runId}/explain`)).body.waiting_for;
     const turnOf = async (runId: string): Promise<string> => {
-      const known = async () => (await talk.aside.run(runId)).wakeup_at;
-      return String(await until(known, { what: "its turn" }));
+      const seen = async () => (await talk.aside.ask("GET", `/sagas/${runId}`)).body as { readonly wakeup_at?: string };
+      return until(async () => (await seen()).wakeup_at, { what: "its turn" });
     };
     const first = await talk.start("begins-rarely", key);
     await until(async () => (await talk.aside.run(first)).paused_reason === "signal");
