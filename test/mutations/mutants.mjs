@@ -2487,4 +2487,12 @@ export const MUTANTS = [
     test: "test/archive/files.test.ts",
     red: "verifying an archive finds a byte that was flipped, wherever it is",
   },
+  {
+    name: "events: what was announced counts as announced, whatever the store has of it",
+    file: "src/store/engine/announcements.ts",
+    find: " and e.due_at = done.lease",
+    replace: "",
+    test: "test/run/events.test.ts",
+    red: "the announcer keeps an event due, if a standby took over that lacks what was announced",
+  },
 ];
