@@ -40,7 +40,7 @@ const RETRY_OPTIONS = {
 };
 const PARTS: Readonly<Record<string, object>> = {
   ...{ retry: RETRY_OPTIONS, concurrency: { key: true, limit: true } },
-  rateLimit: { key: true, limit: true, perMs: true, burst: true },
+  rate_limit: { key: true, limit: true, perMs: true, burst: true },
 };
 
 /** An object whose members are values of their own. */
