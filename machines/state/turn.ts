@@ -29,9 +29,9 @@ export interface TurnRequest extends Rate {
 
 /**
  * A turn that is not used by then is given up for a new one: calls that had theirs while no worker was there, or while their node was dead,
- * would come together. Shorter than what a busy node needs, it would be given up again and again.
+ * would come together. Longer than a command takes whose hint is lost (the poll brings it within two seconds): with less, a turn would be given up again and again.
  */
-const GOOD_MS = 1_000;
+const GOOD_MS = 5_000;
 
 export function isTooLate({ at }: Pick<Turn, "at">, now: number): boolean {
   return at !== undefined && now - at > GOOD_MS;

@@ -22,7 +22,7 @@ const PATIENCE_MS = 120_000;
 const RATE = { limit: 10, per_ms: 1_000, burst: 3 };
 const STEP_MS = RATE.per_ms / RATE.limit;
 /** A turn is good for so long: docs/workflows.md. */
-const GOOD_MS = 1_000;
+const GOOD_MS = 5_000;
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
 let database: TestDatabase;

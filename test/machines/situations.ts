@@ -316,7 +316,7 @@ export const SITUATIONS = {
   "step turn, quarantined": from(stepTurn, quarantine),
   "turn used": turnUsed,
   "turn over": from(turnUsed, (run) => {
-    run.now += 1_001;
+    run.now += 5_001;
     run.credit = true;
   }),
   succeeded: from(signal, (run) => void run.signal("go")),

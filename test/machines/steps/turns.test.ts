@@ -60,7 +60,7 @@ describe("an action's turn", () => {
 
   attribute(
     "action.rate_limit",
-    "a worker that comes a second after the turn gets the call in a new one, and the queue timeout goes on",
+    "a worker that comes five seconds after the turn gets the call in a new one, and the queue timeout goes on",
     () => {
       const worker = { credit: false };
       const run = start([{ ...LIMITED, queue_timeout_ms: 90_000 }], { inputs, credit: () => worker.credit });
@@ -68,7 +68,7 @@ describe("an action's turn", () => {
       run.advance();
       const queued = run.context.wait;
       if (queued?.kind !== "queued") throw new Error("it is not queued");
-      run.now += 1_001;
+      run.now += 5_001;
       worker.credit = true;
       const offer = { type: "offer", dispatchId: queued.dispatchId, workerId: "w" } as const;
       expect(run.once(offer)).toMatchObject({ type: "refused" });
@@ -86,7 +86,7 @@ describe("an action's turn", () => {
 
   attribute(
     "action.rate_limit",
-    "a call within the second goes, and one that no worker received keeps its turn",
+    "a call within five seconds goes, and one that no worker received keeps its turn",
     () => {
       const worker = { credit: false };
       const run = start([LIMITED], { inputs, credit: () => worker.credit });
@@ -94,7 +94,7 @@ describe("an action's turn", () => {
       run.advance();
       const queued = run.context.wait;
       if (queued?.kind !== "queued") throw new Error("it is not queued");
-      run.now += 1_000;
+      run.now += 5_000;
       run.once({ type: "offer", dispatchId: queued.dispatchId, workerId: "w" });
       expect(run.context.wait).toMatchObject({ kind: "dispatched" });
       expect(asksOf(run)).toHaveLength(1);
@@ -199,12 +199,12 @@ describe("a run's turn", () => {
     ]);
   });
 
-  it("is given up for a new one if the run is resumed more than a second after it", () => {
+  it("is given up for a new one if the run is resumed more than five seconds after it", () => {
     const run = start([NOOP], { inputs, head: HEAD });
     const at = run.now + 5_000;
     give(run, 0, at);
     run.command({ type: "pause", actor: "user:ops" });
-    run.now = at + 1_001;
+    run.now = at + 5_001;
     run.command({ type: "resume", actor: "user:ops" });
     run.advance();
     expect([run.state, run.context.wait?.kind, asksOf(run).length]).toEqual(["paused", "rate_limit", 2]);
