@@ -28,6 +28,7 @@ export {
   type Lived,
   type OperatorActName,
   type SlotQueue,
+  type TurnQueue,
 } from "./explain/explain.js";
 export { ExpressionError, ExpressionSyntaxError, MAX_SOURCE_CHARS } from "./expression/index.js";
 export { answerTo, scopeOf } from "./expression/scope.js";
@@ -87,6 +88,7 @@ export { type CommandReach, isWithin } from "./state/reach.js";
 export * from "./state/record.js";
 export * from "./state/rollback.js";
 export * from "./state/slot.js";
+export * from "./state/turn.js";
 export { ANSWER_TRANSIT_MS, awaitedSignal, isOwedByRun, type Wait } from "./state/wait.js";
 export { parseActionName } from "./steps/action.js";
 export { type RunConcurrency, runSlot } from "./steps/concurrency.js";
@@ -100,6 +102,7 @@ export {
 } from "./steps/event.js";
 export { type StepBook, type StepFacts, stepBook } from "./steps/facts.js";
 export * from "./steps/plan.js";
+export { type RunRate, runTurn } from "./steps/rate.js";
 export type { Known, KnownAction, KnownWorkflow } from "./steps/step.js";
 export { makesChildren } from "./steps/step.js";
 export * from "./trigger/document.js";

@@ -19,6 +19,7 @@ export type ErrorCode =
   | "history_missing"
   | "concurrency_limit"
   | "concurrency_queue_full"
+  | "rate_limit_queue_full"
   | "internal"
   | "overloaded";
 
@@ -108,6 +109,10 @@ export const concurrencyLimit = (key: string, limit: number) =>
 /** The waiting list of the concurrency key is full. */
 export const queueFull = (key: string, room: number) =>
   new SagaError(429, "concurrency_queue_full", `${room} wait for a slot of the concurrency key "${key}" already`);
+
+/** Too many wait for their turn under the rate limit of the key. */
+export const turnQueueFull = (key: string, room: number) =>
+  new SagaError(429, "rate_limit_queue_full", `${room} wait for their turn of the rate limit key "${key}" already`);
 
 const runs = (count: number) => (count === 1 ? "there is 1 run" : `there are ${count} runs`);
 

@@ -21,6 +21,7 @@ import { keepPromise, matchRecorded, offerToWaiters } from "./signals.js";
 import { standBeforeSlot, takeStepSlot } from "./slots.js";
 import { subSagaTimedOut, tryTimedOut, waitTimedOut } from "./timeouts.js";
 import { abortRun, completeStep, proceedAfterChildren, takeStep } from "./token.js";
+import { takeRunTurn, takeStepTurn } from "./turns.js";
 import { undoNext } from "./undo.js";
 
 export function advance(draft: Draft): DecisionOn<"advance"> {
@@ -54,6 +55,9 @@ function beginRun(draft: Draft): boolean {
   const step = startStep ?? entryStep(draft.workflow, entrypoint);
   if (step === undefined) throw new Error(`the definition has no entrypoint ${entrypoint}`);
   if (!mayBegin(draft)) return standBeforeSlot(draft);
+  const { began, moved } = takeRunTurn(draft);
+  if (!began) return moved;
+  if (moved) draft.change({ turn: undefined });
   draft.change(draft.context.wait ? { step, wait: undefined } : { step });
   draft.close(beginLabel(draft.context.run));
   enterStep(draft);
@@ -79,10 +83,11 @@ function actOnWait(draft: Draft, wait: Wait): boolean {
     return true;
   }
   if (wait.kind === "concurrency") return wait.entry === RUN_SLOT ? beginRun(draft) : takeStepSlot(draft);
+  if (wait.kind === "rate_limit") return wait.entry === RUN_SLOT ? beginRun(draft) : takeStepTurn(draft, wait);
   return fireIfDue(draft, wait);
 }
 
-function fireIfDue(draft: Draft, wait: Exclude<Wait, { kind: "concurrency" }>): boolean {
+function fireIfDue(draft: Draft, wait: Exclude<Wait, { kind: "concurrency" | "rate_limit" }>): boolean {
   const { now } = draft;
   if (wait.kind === "dispatched") {
     if (attemptDue(wait) > now) return false;

@@ -17,6 +17,7 @@ import { backoffMs, mayRetry } from "../values/retry.js";
 import { holdsSecret, SECRET, secret, withoutSecrets } from "../values/secret.js";
 import { formatInstant } from "../values/time.js";
 import {
+  beginAttempt,
   type Dispatched,
   dispatch,
   dispatchCancelled,
@@ -34,6 +35,7 @@ import { endingCode, recordAbortedStep } from "./ledger/rows.js";
 import { joinIfMayHaveHappened, joinUndoList, rollbackState } from "./ledger/undo-list.js";
 import { storeVariables } from "./ledger/variables.js";
 import { completeStep, failStep, takeStep } from "./token.js";
+import { giveUpLateTurn } from "./turns.js";
 import { continueRollback, recordUndo } from "./undo.js";
 
 /** A worker has credit for the queued dispatch. */
@@ -46,6 +48,8 @@ export function offer(draft: Draft, { dispatchId, workerId }: Command<"offer">):
     return refused("the run does not wait for a worker for this dispatch");
   if (quarantined) return refused("the run is in quarantine");
   if (held) return refused("the run is paused");
+  const late = giveUpLateTurn(draft, wait, { type: "refused", reason: "the turn of the call is over" });
+  if (late) return late;
   dispatch(draft, wait, workerId);
   return draft.decided({ type: "advanced" });
 }
@@ -232,7 +236,7 @@ function rememberUnknownOutcome(draft: Draft): void {
   if (entry) draft.change({ entry: { ...entry, mayHaveHappened: true } });
 }
 
-/** No worker has seen the dispatch, so its number in the retry policy is still free. Its queue timeout has been counting all the time. */
+/** No worker has seen the dispatch, so its number in the retry policy is still free, and so is its turn. Its queue timeout has been counting all the time. */
 function queueAgain(draft: Draft, call: ActionCall, wait: Dispatched, { code, message }: AttemptFailure): void {
   const { queueDueAt: dueAt, attempt, nth } = wait;
   if (dueAt !== undefined && dueAt <= draft.now) return queueTimedOut(draft, wait);
@@ -265,7 +269,7 @@ export function retryAfterBackoff(draft: Draft, wait: Extract<Wait, { kind: "bac
   const undoing = call.phase === "compensation";
   const metadata = { kind: "retry", nth: wait.nth + 1, ...phaseMetadata(call) };
   draft.row("log", undoing ? rollbackState(draft.context) : "running", { stepId: call.stepId, metadata });
-  queueCall(draft, call, wait.nth + 1, undoing ? "wait" : "resume");
+  beginAttempt(draft, call, wait.nth + 1, undoing ? "wait" : "resume");
 }
 
 /** A new child starts in the same group. */

@@ -22,6 +22,7 @@ import { acceptSignal, recordSignal, requestMatch } from "./signals.js";
 import { slotDecided } from "./slots.js";
 import { submit } from "./tasks.js";
 import { terminate } from "./terminate.js";
+import { turnDecided } from "./turns.js";
 
 const COMMANDS: { readonly [T in CommandType]: (draft: Draft, command: Command<T>) => DecisionOn<T> } = {
   advance,
@@ -41,6 +42,8 @@ const COMMANDS: { readonly [T in CommandType]: (draft: Draft, command: Command<T
   release,
   slot_granted: slotDecided,
   slot_refused: slotDecided,
+  turn_given: turnDecided,
+  turn_refused: turnDecided,
   pause,
   resume,
   retry_step: retryStep,

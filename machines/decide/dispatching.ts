@@ -10,23 +10,31 @@ import type { JsonObject } from "../values/json.js";
 import { formatInstant } from "../values/time.js";
 import type { Draft } from "./draft.js";
 import { awaitStepSlot } from "./ledger/slots.js";
+import { awaitStepTurn } from "./ledger/turns.js";
 import { forwardKey, undoMetadata } from "./ledger/undo-list.js";
 
 export type Dispatched = Extract<Wait, { kind: "dispatched" }>;
 
-/** The first attempt of a step's call, once its step entry has the slot that it needs. */
+/** The first attempt of a step's call, once its step entry has the slot that it needs, and in its turn. */
 export function startCall(
   draft: Draft,
   plan: StepPlan,
-  { call: asked, concurrency }: Extract<StepOutcome, { kind: "call" }>,
+  { call: asked, concurrency, turn }: Extract<StepOutcome, { kind: "call" }>,
 ): void {
   const { run, entries, entry } = draft.context;
   const key = forwardKey(run.id, plan.id, entries);
   // The spread is last: on Node 20 each member that is added to one costs 2 µs.
   const call: ActionCall = { phase: "forward", stepId: plan.id, idempotencyKey: key, ...asked };
   // A step that a person retries during its backoff still has its slot.
+  if (turn && entry) draft.change({ entry: { ...entry, turn } });
   if (concurrency && !entry?.slot) awaitStepSlot(draft, plan, call, concurrency);
-  else queueCall(draft, call, 1, "wait");
+  else beginAttempt(draft, call, 1, "wait");
+}
+
+/** Attempt `nth` of the call. Under a rate limit, each attempt of a step waits for its turn; an undo waits for none. */
+export function beginAttempt(draft: Draft, call: ActionCall, nth: number, edge: string): void {
+  if (draft.context.entry?.turn && call.phase === "forward") awaitStepTurn(draft, call, nth);
+  else queueCall(draft, call, nth, edge);
 }
 
 /** Asks for a worker for attempt `nth` of the call. The attempt counts once it is dispatched. `dueAt`: the queue timeout goes on. */

@@ -17,7 +17,7 @@ import type { StepPlan } from "../steps/step.js";
 import type { RunId } from "../values/ids.js";
 import { beginningOfJson, type Json, type JsonObject, mayHoldMark, measure } from "../values/json.js";
 import { maskedObject } from "../values/secret.js";
-import { eventWaitRow, slotReleases, taskClosing } from "./ledger/waits.js";
+import { eventWaitRow, slotReleases, taskClosing, turnReleases } from "./ledger/waits.js";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -49,10 +49,11 @@ export class Draft {
     return this.facts.now;
   }
 
-  /** Changes the context. A change of the wait, or of a slot, owes what follows from it. */
+  /** Changes the context. A change of the wait, or of a slot or a turn, owes what follows from it. */
   change(patch: Patch): void {
-    const { wait, slot, entry } = this.context;
+    const { wait, slot, turn, entry } = this.context;
     if (slot || entry?.slot) for (const release of slotReleases(this.context, patch)) this.owe(release);
+    if (turn || entry?.turn) for (const release of turnReleases(this.context, patch)) this.owe(release);
     const changesWait = "wait" in patch && patch.wait !== wait;
     if (changesWait) {
       this.owe(taskClosing(this, wait, patch.wait));
@@ -63,7 +64,7 @@ export class Draft {
     if (changesWait && wait && isLongWait(wait) && wait.kind !== patch.wait?.kind) this.countResumption();
   }
 
-  /** A slot that the run waits for before its first step is part of its beginning. */
+  /** A slot or a turn that the run waits for before its first step is part of its beginning. */
   private countResumption(): void {
     const { entries, resumptions = 0 } = this.context;
     if (entries > 0) this.change({ resumptions: resumptions + 1 });

@@ -15,8 +15,8 @@ import { passUnprotected } from "./ledger/undo-list.js";
 /** The context of a run without a step entry in progress. */
 const NO_ENTRY = { entry: undefined, wait: undefined, call: undefined };
 
-/** No ended run is held, or has a slot. */
-const FREE = { held: undefined, slot: undefined };
+/** No ended run is held, or has a slot or a turn. */
+const FREE = { held: undefined, slot: undefined, turn: undefined };
 
 /** The run is done. The containers that an `end` leaves succeed with it. */
 export function finishRun(draft: Draft, output: Json): void {

@@ -66,6 +66,7 @@ function rescanAfterHalt({ wait, run }: RunContext): Patch {
 export function restingState(context: RunContext): RunState {
   if (isHalted(context)) return "paused";
   if (context.ending && !context.unwinding) return "compensating";
-  if (context.step === undefined) return context.wait?.kind === "concurrency" ? "paused" : "pending";
+  // Before its first step it can only wait for a slot or a turn.
+  if (context.step === undefined) return context.wait ? "paused" : "pending";
   return isPausing(context) || context.wait?.kind === "incident" ? "paused" : "running";
 }

@@ -6,7 +6,7 @@ import { type DecisionOn, unchanged } from "../messages/transition.js";
 import type { RunContext } from "../state/context.js";
 import { isTerminal } from "../state/lifecycle.js";
 import { RUN_SLOT, type Slot } from "../state/slot.js";
-import { queueCall } from "./dispatching.js";
+import { beginAttempt } from "./dispatching.js";
 import { currentPlan, type Draft } from "./draft.js";
 import { failRun } from "./ending.js";
 import { aboutSlot, awaitRunSlot, letOthersPass, runSlotOf, slotFailure } from "./ledger/slots.js";
@@ -44,7 +44,7 @@ export function standBeforeSlot(draft: Draft): boolean {
   return true;
 }
 
-/** The step has its slot, and its call is queued; or it fails without one. False: the answer has not come yet. */
+/** The step has its slot, and its call is queued, or waits for its turn; or it fails without one. False: the answer has not come yet. */
 export function takeStepSlot(draft: Draft): boolean {
   const { entry, call } = draft.context;
   const { slot } = entry ?? {};
@@ -54,7 +54,7 @@ export function takeStepSlot(draft: Draft): boolean {
   if (failure) failStep(draft, plan, failure);
   else {
     draft.row("log", "running", { stepId: plan.id, metadata: { kind: "slot_granted", ...aboutSlot(slot) } });
-    queueCall(draft, call, 1, "resume");
+    beginAttempt(draft, call, 1, "resume");
   }
   return true;
 }

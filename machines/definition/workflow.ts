@@ -11,6 +11,7 @@ import type { Program } from "../chart/program.js";
 import { runConcurrency } from "../steps/concurrency.js";
 import { STEP_TYPES, type StepTypes } from "../steps/index.js";
 import type { Layout } from "../steps/plan.js";
+import { runRate } from "../steps/rate.js";
 import { isObject, type Json, type JsonObject, measure } from "../values/json.js";
 import {
   type DefinitionLimits,
@@ -63,6 +64,7 @@ export const DOCUMENT = {
     oneOf("full"),
     "Keeps the variables of each step at the top level, so that runs can be forked from any of them.",
   ),
+  rate_limit: optional(runRate, "How many runs begin in a time for a key."),
   retention: optional(retention, "For how long ended runs are kept."),
 };
 
@@ -134,6 +136,7 @@ function* readWorkflow(
     migrations: head.migrations,
     concurrency: head.concurrency,
     history: head.history,
+    rateLimit: head.rate_limit,
     steps: new Map(read.steps.map(({ plan }) => [plan.id, plan])),
     layout,
     start: head.start,

@@ -6,7 +6,7 @@ import type { JsonObject } from "../values/json.js";
 import { formatInstant } from "../values/time.js";
 import { type About, moment, type WaitWords, wordsOf } from "./waits.js";
 
-export type { About, ExplainedChild, SlotQueue } from "./waits.js";
+export type { About, ExplainedChild, SlotQueue, TurnQueue } from "./waits.js";
 
 /** What the row of a run says beside its record. Times are epoch milliseconds. */
 export interface Lived extends About {

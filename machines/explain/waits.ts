@@ -3,6 +3,7 @@
 import { type ActionCall, actionText } from "../state/call.js";
 import type { RunContext } from "../state/context.js";
 import { RUN_SLOT } from "../state/slot.js";
+import { turnOf } from "../state/turn.js";
 import type { Wait } from "../state/wait.js";
 import type { Json, JsonObject } from "../values/json.js";
 import { formatInstant } from "../values/time.js";
@@ -22,6 +23,8 @@ export interface About {
   readonly task?: { readonly assignee: string; readonly title?: string };
   /** The queue for the slot that it waits for. */
   readonly queue?: SlotQueue;
+  /** The queue for the turn that it waits for. */
+  readonly turns?: TurnQueue;
   /** The children that have not ended, as far as they are explained: those that need a person first, then those that wait. */
   readonly children?: readonly ExplainedChild[];
 }
@@ -35,6 +38,9 @@ export interface SlotQueue {
   /** The runs that have a slot, those that need a person first, as far as they are shown. */
   readonly holders: readonly string[];
 }
+
+/** How many have their turn before one that waits. `atLeast`: the count stopped there. */
+export type TurnQueue = Pick<SlotQueue, "ahead" | "atLeast">;
 
 export interface ExplainedChild {
   readonly runId: string;
@@ -151,6 +157,13 @@ const WORDS: { readonly [K in Kind]: WordsOf<K> } = {
     const words = `waits for a slot of the key "${key}" of ${scope}${queue ? ` (${inQueue(queue)})` : ""}`;
     return { words, data: { kind: "concurrency", step_id, scope, key, ...about }, since };
   },
+  rate_limit({ entry, scope, key, since, dueAt: until }, context, { turns }) {
+    const { limit, perMs: per_ms, burst } = turnOf(context, entry) ?? {};
+    const step_id = entry === RUN_SLOT ? undefined : context.step;
+    const about = { limit, per_ms, burst, ahead: turns?.ahead, at_least: turns?.atLeast };
+    const words = `waits for its turn under the rate limit of the key "${key}" of ${scope}${turns ? ` (${before(turns)})` : ""}`;
+    return { words, data: { kind: "rate_limit", step_id, scope, key, ...about }, since, until };
+  },
   incident({ phase, error, attempts, since }, { step, call }) {
     const what =
       phase === "forward" ? `the step ${error.step_id ?? step}` : `the undo of the step ${error.step_id ?? step}`;
@@ -181,9 +194,12 @@ const WORDS: { readonly [K in Kind]: WordsOf<K> } = {
   },
 };
 
-function inQueue({ ahead, atLeast, holders: [holder] }: SlotQueue): string {
-  const before = ahead === 0 ? "it is next" : `${atLeast ? "at least " : ""}${ahead} before it`;
-  return holder === undefined ? before : `${before}; held by run ${holder}`;
+function inQueue({ holders: [holder], ...queue }: SlotQueue): string {
+  return holder === undefined ? before(queue) : `${before(queue)}; held by run ${holder}`;
+}
+
+function before({ ahead, atLeast }: TurnQueue): string {
+  return ahead === 0 ? "it is next" : `${atLeast ? "at least " : ""}${ahead} before it`;
 }
 
 function firstOf(children: readonly ExplainedChild[], running: number): string {

@@ -1,10 +1,10 @@
 // The messages that the store itself sends to runs, beside those of commits: notices of published events (src/store/engine/announcements.ts)
-// and of slots (the function `grant_slots` of Postgres). They are inbox rows, like those that runs send to each other.
+// of slots and of turns (the functions `grant_slots` and `give_turns` of Postgres). They are inbox rows, like those that runs send to each other.
 
 import type { RunCommand } from "../messages/command.js";
 import { shardNumber } from "../values/ids.js";
 import { correlatedRuns } from "./facts.js";
-import { keyOf, type Tables, type TicketRow } from "./tables.js";
+import { type Bucket, keyOf, type Tables, type TicketRow, type TurnRow } from "./tables.js";
 
 /** Offers each event that was not announced yet to the runs that wait for it. A run that begins to wait later looks for it itself. */
 export function announce(tables: Tables, now: number): void {
@@ -75,6 +75,57 @@ function grant(tables: Tables, ticket: TicketRow, now: number): void {
 function isPassedOver({ runs }: Tables, { run_id, on_limit }: TicketRow): boolean {
   const reason = runs.get(run_id)?.paused_reason;
   return on_limit !== "refuse" && (reason === "operator" || reason === "quarantine");
+}
+
+/** Gives each that has asked for one its turn, in the order of the asks. `every`: it has it at once. */
+export function giveTurns(tables: Tables, now: number, every = false): void {
+  const { rate_tickets: tickets } = tables;
+  const ordered = [...tickets].sort((a, b) => a.ordinal - b.ordinal);
+  for (const ticket of ordered.toReversed()) if (ticket.returned) takeBack(tables, ticket);
+  for (const ticket of ordered) {
+    if (ticket.returned || ticket.at !== undefined) continue;
+    const moment = now * 1_000;
+    const given = every ? { at: moment } : turnAt(tables, ticket, moment);
+    tickets.put({ ...ticket, ...given });
+    tell(tables, ticket.run_id, { type: "turn_given", entry: ticket.entry, at: Math.ceil(given.at / 1_000) }, now);
+  }
+}
+
+/** The next token of the bucket. */
+function turnAt(tables: Tables, ticket: TurnRow, moment: number) {
+  const { tenant_id, scope, key, rate_limit: limit, per_ms, burst } = ticket;
+  const step = Math.ceil((Number(per_ms) * 1_000) / limit);
+  const known = tables.rate_buckets.get(keyOf(tenant_id, scope, key));
+  const last = lastTurn(tables, ticket, moment);
+  let full = known?.full ?? moment;
+  if (known && (known.step !== step || known.burst !== burst))
+    full =
+      last > moment
+        ? last + burst * step
+        : Math.ceil(moment + Math.min(((full - moment) * step) / known.step, burst * step));
+  const before = Math.min(Math.max(full, moment), last + burst * step);
+  const after = before + step;
+  tables.rate_buckets.put({ tenant_id, scope, key, full: after, step, burst });
+  return { at: Math.max(moment, after - burst * step), before, after };
+}
+
+/** The last turn of the key that has not come yet; otherwise now. */
+function lastTurn({ rate_tickets }: Tables, { tenant_id, scope, key }: TurnRow, moment: number): number {
+  let last = moment;
+  for (const { at = 0, ...ticket } of rate_tickets)
+    if (ticket.tenant_id === tenant_id && ticket.scope === scope && ticket.key === key) last = Math.max(last, at);
+  return last;
+}
+
+/** A turn that is not used: its token is there for the next one, unless others have theirs behind it. */
+function takeBack({ rate_tickets, rate_buckets }: Tables, { run_id, entry, ...returned }: TurnRow): void {
+  const { tenant_id, scope, key, before, after } = returned;
+  rate_tickets.delete(keyOf(run_id, entry));
+  if (before === undefined) return;
+  const bucket = rate_buckets.get(keyOf(tenant_id, scope, key));
+  if (bucket?.full === after) return rate_buckets.put({ ...bucket, full: before } as Bucket);
+  for (const next of rate_tickets)
+    if (next.scope === scope && next.key === key && next.before === after) rate_tickets.put({ ...next, before });
 }
 
 function tell({ inbox }: Tables, to: string, command: RunCommand, now: number, id = `told/${inbox.next()}`): void {

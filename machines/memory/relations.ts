@@ -152,6 +152,18 @@ export const WRITTEN: { readonly [Of in Relation]: Written<Of> } = {
     },
   },
   ticket: { by: byRun, write: addTicket },
+  turn_taken: { by: byRun, write: ({ rate_tickets }, { run_id, entry }) => rate_tickets.delete(keyOf(run_id, entry)) },
+  turn_returned: {
+    by: byRun,
+    write: ({ rate_tickets }, { run_id, entry }) => {
+      const ticket = rate_tickets.get(keyOf(run_id, entry));
+      if (ticket) rate_tickets.put({ ...ticket, returned: true });
+    },
+  },
+  turn: {
+    by: byRun,
+    write: ({ rate_tickets }, row) => rate_tickets.put({ ...row, ordinal: rate_tickets.next(), returned: false }),
+  },
 };
 
 /** The relations in the order in which they are applied. */

@@ -12,7 +12,7 @@ import type { RunColumns, StoredIdentity } from "../writes/run-row.js";
 import type { RunCommit } from "../writes/unit.js";
 import { type ReadOptions, readFact, type StoreNeed } from "./facts.js";
 import { keptVariables } from "./kept.js";
-import { announce, grantSlots } from "./messages.js";
+import { announce, giveTurns, grantSlots } from "./messages.js";
 import { type Moment, ORDER, WRITTEN } from "./relations.js";
 import { isWaitingFor, keyOf, type RunRow, type RunStart, Tables } from "./tables.js";
 
@@ -127,6 +127,11 @@ export class MemoryStore {
   /** Gives free slots to those that have waited longest. `every`: there is a slot for each ticket. */
   grantSlots(every = false): void {
     grantSlots(this.tables, this.clock.now, every);
+  }
+
+  /** Gives each that has asked for one its turn. `every`: at once. */
+  giveTurns(every = false): void {
+    giveTurns(this.tables, this.clock.now, every);
   }
 
   /** Undefined: there is no such run. */

@@ -56,6 +56,20 @@ export type EventRow = Omit<Row<"published_event">, "run_id"> &
 
 export type UndoRow = Omit<Row<"undo_entry">, "run_id"> & Numbered;
 
+/** A turn that was asked for. Times are microseconds. */
+export type TurnRow = Row<"turn"> &
+  Numbered & { readonly returned: boolean; readonly at?: number; readonly before?: number; readonly after?: number };
+
+/** The token bucket of a key: when it is full if no more are taken, and what it is computed with. */
+export interface Bucket {
+  readonly tenant_id: string;
+  readonly scope: string;
+  readonly key: string;
+  readonly full: number;
+  readonly step: number;
+  readonly burst: number;
+}
+
 export type TicketRow = Row<"ticket"> & Numbered & { readonly granted: boolean; readonly cancelled: boolean };
 
 export type TaskRow = Omit<Row<"opened_task">, "at"> & {
@@ -165,5 +179,7 @@ export class Tables {
     ({ ordinal }) => String(ordinal),
     ({ owner }) => owner,
   );
+  readonly rate_tickets = new Table<TurnRow>(({ run_id, entry }) => keyOf(run_id, entry));
+  readonly rate_buckets = new Table<Bucket>(({ scope, key, tenant_id }) => keyOf(tenant_id, scope, key));
   readonly concurrency_tickets = new Table<TicketRow>(({ run_id, entry }) => keyOf(run_id, entry));
 }

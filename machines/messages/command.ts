@@ -96,6 +96,10 @@ export type RunCommand =
       readonly inherits: boolean;
       readonly actor: string;
     }
+  /** The run, or an attempt of the step entry `entry`, has its turn from `at` on, in epoch milliseconds. */
+  | { readonly type: "turn_given"; readonly entry: number; readonly at: number }
+  /** Too many wait, and its ticket is gone. */
+  | { readonly type: "turn_refused"; readonly entry: number }
   | OperatorAct;
 
 /** What a person may do to a run beside `cancel` and `release`. A run that is paused or terminated sends the same to its children. */
@@ -183,6 +187,8 @@ interface Answers {
   readonly release: Acted | Refused;
   readonly slot_granted: Advanced;
   readonly slot_refused: Advanced;
+  readonly turn_given: Advanced;
+  readonly turn_refused: Advanced;
   readonly pause: Acted;
   readonly resume: Acted;
   readonly retry_step: Acted | Refused;
@@ -318,6 +324,8 @@ export const COMMAND_KINDS: Readonly<Record<CommandType, CommandKind>> = {
   quarantine: HINT,
   slot_granted: HINT,
   slot_refused: HINT,
+  turn_given: HINT,
+  turn_refused: HINT,
   pause: ASKED,
   resume: ASKED,
   retry_step: ASKED,

@@ -6,6 +6,7 @@ import type { Unprotected } from "../state/frame.js";
 import type { GivenAtStart, RunIdentity } from "../state/identity.js";
 import type { UndoEntry } from "../state/rollback.js";
 import { type SlotKey, type SlotRequest, slotTenant } from "../state/slot.js";
+import type { TurnRequest } from "../state/turn.js";
 import { type DispatchId, type RunId, shardNumber } from "../values/ids.js";
 import type { Json, JsonObject } from "../values/json.js";
 import type { RunCommand } from "./command.js";
@@ -58,7 +59,9 @@ export type Send =
   /** The commit has changed the row of that run: an actor of it is outdated. */
   | { readonly kind: "outdated"; readonly runId: RunId }
   /** Slots of the key may be granted. `asked`: a ticket was added. */
-  | { readonly kind: "slot"; readonly slot: SlotKey; readonly asked: boolean };
+  | { readonly kind: "slot"; readonly slot: SlotKey; readonly asked: boolean }
+  /** Turns of the key were asked for, or given back. */
+  | { readonly kind: "turn"; readonly key: SlotKey };
 
 export interface Owed {
   readonly writes?: readonly Write[];
@@ -324,3 +327,25 @@ export function slotReturned({ run }: Pick<Owing, "run">, entry: number, slot: S
 export const slotWanted = (slot: SlotKey): Owed => ({ sends: [slotFree(slot)] });
 
 const slotFree = (slot: SlotKey): Send => ({ kind: "slot", slot, asked: false });
+
+/** The store answers with `turn_given` or `turn_refused`. `admitted`: the waiting list had room when its start was accepted. */
+export function turnTicketOf({ run }: Pick<Owing, "run">, request: TurnRequest, admitted: boolean): Row<"turn"> {
+  const { entry, stepId, key, limit, perMs, burst } = request;
+  const about = { run_id: run.id, entry, shard: shardNumber(run.id), tenant_id: slotTenant(key) };
+  const rate = { rate_limit: limit, per_ms: String(perMs), burst };
+  return { ...about, scope: key.scope, key: key.key, step_id: stepId, ...rate, admitted };
+}
+
+export function turnRequested(by: Pick<Owing, "run">, request: TurnRequest): Owed {
+  const row = turnTicketOf(by, request, false);
+  return { writes: [{ to: "turn", row }], sends: [{ kind: "turn", key: request.key }] };
+}
+
+export function turnTaken({ run }: Pick<Owing, "run">, entry: number): Owed {
+  return { writes: [{ to: "turn_taken", row: { run_id: run.id, entry } }] };
+}
+
+/** The ticket stays until the store has given the turn back. */
+export function turnReturned({ run }: Pick<Owing, "run">, entry: number, key: SlotKey): Owed {
+  return { writes: [{ to: "turn_returned", row: { run_id: run.id, entry } }], sends: [{ kind: "turn", key }] };
+}

@@ -221,6 +221,24 @@ export const RELATIONS = {
   ticket_gone: { run_id: "uuid", entry: "int4" },
   /** A ticket that gives its slot back, and waits again at its old place. */
   ticket_returned: { run_id: "uuid", entry: "int4" },
+  /** A turn that an attempt of a step entry asks for, or the whole run (`entry` 0); anew, if one that was not used is given up for it. */
+  turn: {
+    run_id: "uuid",
+    entry: "int4",
+    shard: "int2",
+    tenant_id: "uuid",
+    scope: "text",
+    key: "text",
+    step_id: "text?",
+    rate_limit: "int4",
+    per_ms: "int8",
+    burst: "int4",
+    admitted: "bool",
+  },
+  /** A turn that is used. */
+  turn_taken: { run_id: "uuid", entry: "int4" },
+  /** A turn that is not used, and goes back. */
+  turn_returned: { run_id: "uuid", entry: "int4" },
 } as const satisfies Readonly<Record<string, Columns>>;
 
 export type Relation = keyof typeof RELATIONS;

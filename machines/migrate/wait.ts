@@ -61,8 +61,9 @@ const REASONS: { readonly [K in Wait["kind"]]: ReasonsOf<K> } = {
         message: `the run stands at an incident, and an error of "${there.id}" of ${named(passage.to)} makes none`,
       },
     ),
-  // The slot is in the record, and its call with it.
+  // The slot, or the turn, is in the record, and its call with it.
   concurrency: none,
+  rate_limit: none,
   queued: none,
   dispatched: none,
   backoff: none,
@@ -112,7 +113,7 @@ function sameForm({ passage, was, there }: EnteredStep): readonly Reason[] {
 }
 
 /** The call is made, or is to be made as it was evaluated. */
-const OPEN: ReadonlySet<Wait["kind"]> = new Set(["concurrency", "queued", "dispatched", "backoff"]);
+const OPEN: ReadonlySet<Wait["kind"]> = new Set(["concurrency", "rate_limit", "queued", "dispatched", "backoff"]);
 
 /** A call that was made keeps its idempotency key, which names the step. While it is open, its action must be the step's. */
 function callReasons(entered: EnteredStep): readonly Reason[] {

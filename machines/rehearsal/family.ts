@@ -166,8 +166,9 @@ export class Family implements RehearsalHost {
       for (const { to, row } of writes) if (to === "new_run") this.addChild(row.identity, run);
     }
     store.announce();
-    // Nothing else runs: every slot is free.
+    // Nothing else runs: every slot is free, and every bucket is full.
     store.grantSlots(true);
+    store.giveTurns(true);
     this.keptChars += run.addedChars;
     run.addedChars = 0;
     if (run.ended) this.living.delete(run);

@@ -12,6 +12,7 @@ import { isTerminal, type PausedReason, type RunState } from "./lifecycle.js";
 import type { QuarantineProof } from "./proof.js";
 import type { Ending, Unwinding } from "./rollback.js";
 import { RUN_SLOT, type Slot, type SlotVerdict } from "./slot.js";
+import { isAnswered, type Turn, turnOf } from "./turn.js";
 import { type Wait, waitDue } from "./wait.js";
 
 export interface RunContext {
@@ -62,6 +63,8 @@ export interface RunContext {
   readonly held?: Hold;
   /** The slot of its workflow's `concurrency` that the run waits for or holds, until it ends. */
   readonly slot?: Slot;
+  /** The turn under its workflow's `rate_limit` in which the run begins. */
+  readonly turn?: Turn;
   /** How often it has gone on after a long wait (isLongWait). Absent: never. Each time a new trace begins. */
   readonly resumptions?: number;
   readonly output?: Json;
@@ -89,20 +92,23 @@ export function isPausing({ wait, unwinding, finishing }: RunContext): boolean {
 }
 
 /** Whether a wait may last for days, because it is for neither a worker nor the next attempt. */
-export function isLongWait({ kind }: Wait): boolean {
+export function isLongWait(wait: Wait): boolean {
+  const { kind } = wait;
+  if (kind === "rate_limit") return wait.dueAt !== undefined;
   return kind !== "queued" && kind !== "dispatched" && kind !== "backoff";
 }
 
 /** Whether the run can step on at once: a step to enter, an undo to start, children to create, signals or events to look for. */
 export function isReady(context: RunContext): boolean {
-  const { state, wait, looking, slot } = context;
+  const { state, wait, looking, slot, turn } = context;
   if (isHalted(context) || isTerminal(state)) return false;
-  // A run whose slot came before its first step: it begins now.
-  if (state === "pending") return slot?.verdict !== undefined;
+  // A run whose slot or turn came before its first step: it begins now, or waits for its time.
+  if (state === "pending") return slot?.verdict !== undefined || (turn !== undefined && isAnswered(turn));
   if (looking) return true;
   if (!wait) return true;
   if (wait.kind === "children") return wait.more === true;
   if (wait.kind === "concurrency") return slotVerdict(context, wait.entry) !== undefined;
+  if (wait.kind === "rate_limit") return wait.dueAt === undefined && isTurnAnswered(context, wait.entry);
   return (wait.kind === "signal" || wait.kind === "event") && wait.look === true;
 }
 
@@ -110,6 +116,11 @@ export function isReady(context: RunContext): boolean {
 function slotVerdict({ slot, entry }: RunContext, number: number): SlotVerdict | undefined {
   if (number === RUN_SLOT) return slot?.verdict;
   return entry?.number === number ? entry.slot?.verdict : undefined;
+}
+
+function isTurnAnswered(context: RunContext, number: number): boolean {
+  const turn = turnOf(context, number);
+  return turn !== undefined && isAnswered(turn);
 }
 
 /** The number of children that have not ended, of step entries from `entry` on. */
@@ -131,6 +142,8 @@ export function pausedReason(context: RunContext): PausedReason | undefined {
       return "incident";
     case "concurrency":
       return "concurrency";
+    case "rate_limit":
+      return "rate_limit";
     case "signal":
       return "signal";
     case "event":

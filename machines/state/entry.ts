@@ -2,6 +2,7 @@
 import type { StepErrorCode } from "../values/error-code.js";
 import type { Json } from "../values/json.js";
 import type { Slot } from "./slot.js";
+import type { Turn } from "./turn.js";
 
 export interface StepError {
   readonly code: StepErrorCode;
@@ -23,4 +24,6 @@ export interface StepEntry {
   readonly retried?: number;
   /** The slot that it waits for or holds, until it ends or stands at an incident. */
   readonly slot?: Slot;
+  /** The rate limit of its call, and the turn of the attempt that comes next or is under way. */
+  readonly turn?: Turn;
 }

@@ -27,6 +27,7 @@ export const PAUSED_REASONS = [
   "children",
   "retry",
   "concurrency",
+  "rate_limit",
   "incident",
   "operator",
   "quarantine",

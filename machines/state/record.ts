@@ -64,6 +64,7 @@ type Member =
   | "proof"
   | "held"
   | "slot"
+  | "turn"
   | "resumptions";
 
 export type RecordMembers = { readonly [M in Member]: RunContext[M] };
@@ -94,6 +95,7 @@ function membersOf(context: RunContext): RecordMembers {
     proof: context.proof,
     held: context.held,
     slot: context.slot,
+    turn: context.turn,
     resumptions: context.resumptions,
   };
 }
@@ -151,6 +153,7 @@ export function newRun(run: RunIdentity, variables: JsonObject, variablesSize = 
     proof: undefined,
     held: undefined,
     slot: undefined,
+    turn: undefined,
     resumptions: undefined,
     output: undefined,
   };

@@ -84,6 +84,21 @@ export type Wait =
       readonly key: string;
       readonly since: number;
     }
+  /** A turn under a rate limit, for the whole run or for an attempt of its step. */
+  | {
+      readonly kind: "rate_limit";
+      /** The step entry that waits; RUN_SLOT: the run, before its first step. */
+      readonly entry: number;
+      readonly scope: string;
+      readonly key: string;
+      readonly since: number;
+      /** The number of the attempt within its step entry. */
+      readonly nth?: number;
+      /** Its turn. Absent: it is not known yet, or the run is ready to take it. */
+      readonly dueAt?: number;
+      /** When the queue timeout of a call that was queued before ends. */
+      readonly queueDueAt?: number;
+    }
   | Incident;
 
 /** A step, or an undo, failed for good, and a person decides what follows. */

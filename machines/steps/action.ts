@@ -8,6 +8,7 @@ import { completeRetry, ENGINE_RETRY, type RetryPolicy } from "../values/retry.j
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { stepConcurrency, stepSlot } from "./concurrency.js";
 import { constantText } from "./named.js";
+import { stepRate, stepTurn } from "./rate.js";
 import type { Known } from "./step.js";
 import {
   type Doubt,
@@ -44,6 +45,10 @@ export const action = stepType({
     concurrency: optional(
       stepConcurrency,
       "At most `limit` steps at once have the action carried out for the key, over all runs.",
+    ),
+    rate_limit: optional(
+      stepRate,
+      "At most `limit` attempts in `per_ms` milliseconds begin for the key, over all runs.",
     ),
   },
   output: "the worker's result",
@@ -100,11 +105,12 @@ export const action = stepType({
     if (problems.length > 0)
       return failed("schema_mismatch", `the inputs of ${name}: ${problems.slice(0, 5).join("; ")}`);
     if (run.dryRun && !found.dryRunSupported) return { kind: "skipped", reason: "dry_run", output: {} };
-    const { concurrency } = attributes;
+    const { concurrency, rate_limit: rate } = attributes;
+    const called = `${found.service}.${found.name}`;
     return {
       kind: "call",
-      ...(concurrency &&
-        !run.dryRun && { concurrency: stepSlot(`${found.service}.${found.name}`, concurrency, scope) }),
+      ...(concurrency && !run.dryRun && { concurrency: stepSlot(called, concurrency, scope) }),
+      ...(rate && !run.dryRun && { turn: stepTurn(called, rate, scope) }),
       call: {
         service: found.service,
         action: found.name,

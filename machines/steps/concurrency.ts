@@ -59,28 +59,43 @@ export const stepConcurrency: Kind<StepConcurrency> = shape("concurrency", {
 
 /** The key is the tenant's own. Throws ExpressionError. */
 export function runSlot({ workflowId, tenantId }: RunIdentity, { key }: RunConcurrency, scope: Scope): SlotKey {
-  return { ...(tenantId !== undefined && { tenantId }), scope: `workflow:${workflowId}`, key: keyOf(key, scope) };
+  return {
+    ...(tenantId !== undefined && { tenantId }),
+    scope: workflowScope(workflowId),
+    key: keyIn("concurrency", key, scope),
+  };
 }
 
 /** What an action reaches is the same system for all tenants, so they share the key. Throws ExpressionError. */
 export function stepSlot(action: string, { key, limit }: StepConcurrency, scope: Scope) {
-  return { slot: { scope: `action:${action}`, key: keyOf(key, scope) }, limit: limitOf(limit, scope) };
+  const slot = { scope: actionScope(action), key: keyIn("concurrency", key, scope) };
+  return { slot, limit: wholeIn("the limit of concurrency", limit, LIMIT, scope) };
 }
 
-export const SECRET_KEY = "the key of concurrency is not secret, so it cannot depend on a secret value";
+/** A storage format. */
+export const workflowScope = (workflowId: string): string => `workflow:${workflowId}`;
+export const actionScope = (action: string): string => `action:${action}`;
 
-function keyOf(template: Template, scope: Scope): string {
+/** The key of the attribute `of`. Throws ExpressionError. */
+export function keyIn(of: string, template: Template, scope: Scope): string {
   const rendered = template.render(scope);
-  if (isSecretText(rendered)) throw new ExpressionError(SECRET_KEY);
+  if (isSecretText(rendered))
+    throw new ExpressionError(`the key of ${of} is not secret, so it cannot depend on a secret value`);
   if (!["string", "number", "boolean"].includes(typeof rendered))
-    throw new ExpressionError("the key of concurrency must be a string, a number or a boolean");
+    throw new ExpressionError(`the key of ${of} must be a string, a number or a boolean`);
   const key = String(rendered);
   if (!isLongerThan(key, MAX_KEY)) return key;
-  throw new ExpressionError(`the key of concurrency has more than ${MAX_KEY} characters`);
+  throw new ExpressionError(`the key of ${of} has more than ${MAX_KEY} characters`);
 }
 
-function limitOf(source: NumberSource, scope: Scope): number {
-  const limit = typeof source === "number" ? source : source.renderNumber(scope);
-  if (typeof limit === "number" && Number.isInteger(limit) && limit >= LIMIT.min && limit <= LIMIT.max) return limit;
-  throw new ExpressionError(`the limit of concurrency must be a whole number from ${LIMIT.min} to ${LIMIT.max}`);
+/** A whole number within the bounds. Throws ExpressionError. */
+export function wholeIn(
+  what: string,
+  source: NumberSource,
+  { min, max }: { readonly min: number; readonly max: number },
+  scope: Scope,
+): number {
+  const number = typeof source === "number" ? source : source.renderNumber(scope);
+  if (typeof number === "number" && Number.isInteger(number) && number >= min && number <= max) return number;
+  throw new ExpressionError(`${what} must be a whole number from ${min} to ${max}`);
 }

@@ -1,6 +1,7 @@
 // The plan of a workflow: its steps, and the block and catch chains of each.
 import type { JsonObject } from "../values/json.js";
 import type { RunConcurrency } from "./concurrency.js";
+import type { RunRate } from "./rate.js";
 import type { OnFailure, OnUndoFailure, StepPlan } from "./step.js";
 
 /** A block: the run itself, a branch, the body of an item or a round, or a try chain. */
@@ -50,6 +51,8 @@ export interface WorkflowPlan {
   readonly concurrency?: RunConcurrency;
   /** `full`: its runs keep the variables of each step entry at the top level. Absent: they do not. */
   readonly history?: "full";
+  /** How many of its runs begin in a time for a key. Absent: any number. */
+  readonly rateLimit?: RunRate;
   readonly steps: ReadonlyMap<string, StepPlan>;
   readonly layout: Layout;
   /** The steps of each earlier version that have another id here. */

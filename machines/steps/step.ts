@@ -14,6 +14,7 @@ import type { Frame } from "../state/frame.js";
 import type { Group } from "../state/group.js";
 import type { RunIdentity } from "../state/identity.js";
 import type { SlotRequest } from "../state/slot.js";
+import type { Turn } from "../state/turn.js";
 import type { Wait } from "../state/wait.js";
 import type { StepErrorCode } from "../values/error-code.js";
 import type { FindingCode } from "../values/finding-code.js";
@@ -303,6 +304,8 @@ export type StepOutcome =
       readonly call: Omit<ActionCall, "phase" | "stepId" | "idempotencyKey">;
       /** The slot that the step needs for it. */
       readonly concurrency?: Pick<SlotRequest, "slot" | "limit">;
+      /** The rate limit in whose turn each attempt begins. */
+      readonly turn?: Turn;
     }
   /** The token enters the step's own block: a try, or the next round of a while. */
   | {

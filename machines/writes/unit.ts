@@ -319,6 +319,16 @@ export class OwedRows {
         this.drop("ticket_returned", ({ entry }) => entry === write.row.entry);
         if (this.drop("ticket", ({ entry }) => entry === write.row.entry)) return;
         break;
+      case "turn":
+        // It replaces a row that is there: the statement must not change that one as well.
+        this.drop("turn_taken", ({ entry }) => entry === write.row.entry);
+        this.drop("turn_returned", ({ entry }) => entry === write.row.entry);
+        this.drop("turn", ({ entry }) => entry === write.row.entry);
+        break;
+      case "turn_returned":
+      case "turn_taken":
+        if (this.drop("turn", ({ entry }) => entry === write.row.entry)) return this.put("turn_taken", write.row);
+        break;
       case "undo_passed":
         return this.passOver(write.row);
       case "undo_handed":

@@ -15,6 +15,7 @@ import {
 import type { Workers } from "../dispatch/workers.js";
 import { overloaded } from "../errors.js";
 import { slotQueue } from "../store/engine/slots.js";
+import { turnQueue } from "../store/engine/turns.js";
 import {
   livingChildren,
   newestEventAt,
@@ -113,6 +114,10 @@ class Explainer {
     if (wait?.kind === "concurrency") {
       const queue = await slotQueue(this.sql, this.reach, run.id, wait.entry);
       return queue ? { queue } : {};
+    }
+    if (wait?.kind === "rate_limit") {
+      const turns = await turnQueue(this.sql, this.reach, run.id, wait.entry);
+      return turns ? { turns } : {};
     }
     return wait?.kind === "children" ? { children: await this.childrenOf(run.id) } : {};
   }

@@ -110,8 +110,8 @@ export class Waiters {
   }
 }
 
-/** Of a run that is paused for these, the next attempt or a slot comes without anyone. */
-const COMES_BY_ITSELF: ReadonlySet<unknown> = new Set(["retry", "concurrency"]);
+/** Of a run that is paused for these, the next attempt, a slot or a turn comes without anyone. */
+const COMES_BY_ITSELF: ReadonlySet<unknown> = new Set(["retry", "concurrency", "rate_limit"]);
 
 function isAtRest({ terminal, run: { paused_reason: reason } }: RunView): boolean {
   return terminal || (reason !== undefined && !COMES_BY_ITSELF.has(reason));

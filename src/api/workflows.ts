@@ -11,6 +11,7 @@ import {
 } from "../../machines/index.js";
 import { isWorkflowWithin } from "../access/index.js";
 import { workflowSlots } from "../store/engine/slots.js";
+import { workflowTurns } from "../store/engine/turns.js";
 import { type WorkflowDraft, workflowStats, workflowVersions } from "../store/lists/definitions.js";
 import type { Tenants } from "../store/owners.js";
 import { refuseBeyondRights } from "./authoring.js";
@@ -103,6 +104,12 @@ const Stats = Type.Object({
       { description: "Slots that its runs hold, and runs that wait for one, over all keys. Absent: neither." },
     ),
   ),
+  rate_limit: Type.Optional(
+    Type.Object(
+      { waiting: Type.Integer() },
+      { description: "Runs that wait for their turn under its rate limit, over all keys. Absent: none." },
+    ),
+  ),
 });
 
 function statsRoute(app: Api, { readPool }: ApiDeps): void {
@@ -114,7 +121,12 @@ function statsRoute(app: Api, { readPool }: ApiDeps): void {
     return readPool.run(readerOf(request, reply), async (sql, reach) => {
       await workflows.mustExist(sql, reach, workflowId);
       const concurrency = await workflowSlots(sql, reach, workflowId);
-      return { ...(await workflowStats(sql, reach, workflowId)), ...(concurrency && { concurrency }) };
+      const waiting = await workflowTurns(sql, reach, workflowId);
+      return {
+        ...(await workflowStats(sql, reach, workflowId)),
+        ...(concurrency && { concurrency }),
+        ...(waiting > 0 && { rate_limit: { waiting } }),
+      };
     });
   });
 }

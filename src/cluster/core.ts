@@ -6,7 +6,7 @@ import type { CallbackTokens } from "../access/index.js";
 import { clearInterval, performance, setInterval } from "../ambient.js";
 import { ArchiveFolder } from "../archive/writer.js";
 import type { Bus } from "../bus/bus.js";
-import { SlotGranter } from "../concurrency/slot-granter.js";
+import { SLOTS, SlotGranter, TURNS } from "../concurrency/slot-granter.js";
 import { type Config, isAccessOn, publicUrlAt } from "../config/index.js";
 import { createDispatcher, type NodeDispatcher } from "../dispatch/node-dispatcher.js";
 import { WebhookCourier } from "../dispatch/webhook/courier.js";
@@ -75,6 +75,7 @@ export class Core {
   readonly dispatcher: NodeDispatcher;
   readonly announcer: Announcer;
   private readonly slots: SlotGranter;
+  private readonly turns: SlotGranter;
   readonly runtime: Runtime;
   readonly shedder: LoadShedder;
   readonly router: Router;
@@ -129,7 +130,9 @@ export class Core {
     const listeners = [(event) => this.triggers.transitions.onEvent(event)] satisfies AnnouncerOptions["listeners"];
     const tenantsApart = isAccessOn(config);
     this.announcer = new Announcer({ sql, log, hints, listeners, afterCommit, tenantsApart });
-    this.slots = new SlotGranter({ sql, log, hints, afterCommit, polls, room: config.capacity.slotRoom });
+    const granting = { sql, log, hints, afterCommit, polls };
+    this.slots = new SlotGranter({ ...granting, of: SLOTS, room: config.capacity.slotRoom });
+    this.turns = new SlotGranter({ ...granting, of: TURNS, room: config.capacity.turnRoom });
     this.committer = new Committer({
       ...{ sql: commits, log, metrics, scheduler },
       onOutgoing: () => this.brokerEvents?.soon(),
@@ -217,10 +220,10 @@ export class Core {
 
   private composeStarter(): Starter {
     const { config, sql, clock, scheduler, catalog, schemas, tenants, startupProvider, lastWords } = this.foundations;
-    const { runtime, placement, slots, suspicion } = this;
+    const { runtime, placement, slots, turns, suspicion } = this;
     return new Starter({
-      ...{ sql, clock, scheduler, catalog, schemas, lastWords, runtime, slots, gate: suspicion.gate },
-      slotRoom: config.capacity.slotRoom,
+      ...{ sql, clock, scheduler, catalog, schemas, lastWords, runtime, slots, turns, gate: suspicion.gate },
+      ...{ slotRoom: config.capacity.slotRoom, turnRoom: config.capacity.turnRoom },
       newShard: () => placement.anyOfMine(),
       startupVariables: ({ tenantId }) => startupVariablesOf(tenantId, tenants, startupProvider),
     });
@@ -235,7 +238,7 @@ export class Core {
       ...{ sql, clock, log, scheduler, metrics, committer, catalog, dispatcher, announcer, schemas, hints, lastWords },
       ...{ gate: this.suspicion.gate, couriers: { webhook: this.webhook }, licences: tenants },
       ...{ onCommit: this.composeCommitListener(), ...(traces && { traces }) },
-      slots: this.slots,
+      ...{ slots: this.slots, turns: this.turns },
       limits: runLimits(config),
       tenantsApart: isAccessOn(config),
       stepsPerCommit: config.stepsPerCommit,
@@ -304,6 +307,7 @@ export class Core {
     this.poller.start();
     this.announcer.start();
     this.slots.start();
+    this.turns.start();
     this.triggers.start();
     this.operate.start();
     this.brokerEvents?.start();
@@ -322,6 +326,7 @@ export class Core {
     await this.suspicion.stop();
     await this.announcer.stop();
     await this.slots.stop();
+    await this.turns.stop();
     await this.triggers.stop();
     await this.operate.stop();
   }

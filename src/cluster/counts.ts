@@ -4,6 +4,7 @@ import type { Log } from "../log.js";
 import { countOutgoing } from "../store/engine/outgoing-events.js";
 import { countBacklog, countUnwatched } from "../store/engine/poll.js";
 import { countSlots } from "../store/engine/slots.js";
+import { countTurns } from "../store/engine/turns.js";
 import { countEnds } from "../store/statistics/end-counts.js";
 import type { Triggers } from "../trigger/index.js";
 import { WorkLoop } from "../work/loop.js";
@@ -59,6 +60,9 @@ export function composeCounts(
       metrics.concurrencyWaiting.set(waiting);
       metrics.concurrencyHeld.set(held);
       metrics.concurrencyLeaked.set(leaked);
+      const turns = await countTurns(upkeep);
+      metrics.rateLimitWaiting.set(turns.waiting);
+      metrics.rateLimitLeaked.set(turns.leaked);
       await triggers.gauge();
     },
     forget: () => {
@@ -70,6 +74,8 @@ export function composeCounts(
       metrics.concurrencyWaiting.remove();
       metrics.concurrencyHeld.remove();
       metrics.concurrencyLeaked.remove();
+      metrics.rateLimitWaiting.remove();
+      metrics.rateLimitLeaked.remove();
       metrics.triggersFailing.remove();
     },
   });

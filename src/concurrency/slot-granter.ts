@@ -1,13 +1,44 @@
-// The granter: has the free slots of keys given to those that wait. After a commit that asked for a slot or gave one back, it asks the store
+// The granters: one has the free slots of keys given to those that wait, the other one the turns of rate limits. After a commit that asked for one or gave one back, it asks the store
 // to grant that key; the poll finds the keys for which such a call was lost with its node (law 7). The answer to a run is a durable command in
-// its inbox, written by the transaction that gives the slot.
+// its inbox, written by the transaction that gives the slot, or the turn.
 import type { Sql } from "postgres";
 import { type RunId, type Send, type SlotKey, slotTenant } from "../../machines/index.js";
 import type { Logger } from "../log.js";
-import { grantSlots, NEWS_AT_ONCE, sweepReservations, waitingKeys } from "../store/engine/slots.js";
+import {
+  grantSlots,
+  NEWS_AT_ONCE,
+  type SlotNews,
+  sweepReservations,
+  type WaitingKey,
+  waitingKeys,
+} from "../store/engine/slots.js";
+import { giveTurns, openTurnKeys, sweepBuckets } from "../store/engine/turns.js";
 import { WorkLoop } from "../work/loop.js";
 
-/** Has free slots given to those that wait for them. Never throws and never waits: the poll finds what is lost. */
+/** What a granter grants: what runs, and steps, must have of a key before they go on. */
+export interface Granted {
+  readonly what: string;
+  /** Tells those that have got it, or are refused. `room`: how many may wait; absent: nothing was asked for. */
+  grant(sql: Sql, key: SlotKey, room?: number): Promise<readonly SlotNews[]>;
+  /** The next keys with something that is asked for. */
+  waiting(sql: Sql, after: SlotKey | undefined, limit: number): Promise<readonly WaitingKey[]>;
+  /** Deletes rows that are of no use, some at a time. The key behind which the next sweep goes on; undefined: at the first one. */
+  sweep(sql: Sql, after: SlotKey | undefined): Promise<SlotKey | undefined>;
+}
+
+export const SLOTS: Granted = {
+  ...{ what: "concurrency slots", grant: grantSlots, waiting: waitingKeys },
+  async sweep(sql) {
+    await sweepReservations(sql);
+    return undefined;
+  },
+};
+
+export const TURNS: Granted = {
+  ...{ what: "rate limit turns", grant: giveTurns, waiting: openTurnKeys, sweep: sweepBuckets },
+};
+
+/** Has free slots given to those that wait for them, or turns. Never throws and never waits: the poll finds what is lost. */
 export interface SlotKeeper {
   /** A ticket of the key was committed. */
   requested(key: SlotKey): void;
@@ -27,7 +58,8 @@ const PAUSE_MS = 1_000;
 export interface GranterOptions {
   readonly sql: Sql;
   readonly log: Logger;
-  /** How many may wait for a slot of one key. */
+  readonly of: Granted;
+  /** How many may wait for a slot, or a turn, of one key. */
   readonly room: number;
   /** Whether this node polls for the whole cluster. */
   readonly polls: () => boolean;
@@ -50,11 +82,12 @@ export class SlotGranter implements SlotKeeper {
   private readonly loop: WorkLoop;
   /** Where the next poll goes on. Undefined: at the first key. */
   private after: SlotKey | undefined;
+  private sweptTo: SlotKey | undefined;
   private stopped = false;
 
   constructor(private readonly options: GranterOptions) {
     const polls = { pauseMs: PAUSE_MS, round: () => this.poll() };
-    this.loop = new WorkLoop({ what: "concurrency slots", log: options.log, polls });
+    this.loop = new WorkLoop({ what: options.of.what, log: options.log, polls });
   }
 
   requested(key: SlotKey): void {
@@ -115,22 +148,22 @@ export class SlotGranter implements SlotKeeper {
   }
 
   private async grant({ key, asked }: Touched): Promise<void> {
-    const { sql, log, room, afterCommit } = this.options;
+    const { sql, log, room, afterCommit, of } = this.options;
     try {
-      const news = await grantSlots(sql, key, asked ? room : undefined);
+      const news = await of.grant(sql, key, asked ? room : undefined);
       for (const { id, to, command } of news) afterCommit(to, [{ kind: "command", id, to, command }]);
       if (news.length >= NEWS_AT_ONCE) this.touch({ key, asked });
     } catch (error) {
-      log.warn({ err: error, scope: key.scope }, "slots not granted, the poll tries again");
+      log.warn({ err: error, scope: key.scope }, `${of.what} not granted, the poll tries again`);
     }
   }
 
   private async poll(): Promise<void> {
-    const { sql, polls } = this.options;
+    const { sql, polls, of } = this.options;
     if (!polls()) return;
-    await sweepReservations(sql);
+    this.sweptTo = await of.sweep(sql, this.sweptTo);
     for (let page = 0; page < PAGES; page++) {
-      const keys = await waitingKeys(sql, this.after, PAGE);
+      const keys = await of.waiting(sql, this.after, PAGE);
       for (const { due, ...key } of keys) if (due) this.touch({ key, asked: true });
       this.after = keys.length < PAGE ? undefined : keys.at(-1);
       if (!this.after) return;

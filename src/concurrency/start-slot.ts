@@ -1,5 +1,5 @@
-// The slot of a run that is about to start: whether it may be started beside the others of its concurrency key is asked before its start is
-// committed, so that a client is answered.
+// The slot of a run that is about to start, and its turn: whether it may be started beside the others of its concurrency key, or may wait behind those of its rate limit, is
+// asked before its start is committed, so that a client is answered.
 import type { Sql } from "postgres";
 import {
   ExpressionError,
@@ -8,12 +8,18 @@ import {
   RUN_SLOT,
   type RunContext,
   runSlot,
+  runTurn,
   type Slot,
+  type SlotKey,
   scopeOf,
+  type Turn,
   ticketOf,
+  turnKey,
+  turnTicketOf,
 } from "../../machines/index.js";
-import { concurrencyLimit, queueFull, unprocessable } from "../errors.js";
+import { concurrencyLimit, queueFull, turnQueueFull, unprocessable } from "../errors.js";
 import { dropReservation, isQueueFull, reserveSlot } from "../store/engine/slots.js";
+import { isTurnQueueFull } from "../store/engine/turns.js";
 
 /** A run that has asked for its slot with its start. */
 export interface StartSlot {
@@ -33,7 +39,7 @@ export async function slotForStart(
 ): Promise<StartSlot | undefined> {
   const { run } = context;
   if (!concurrency || run.dryRun || run.delayedUntil !== undefined) return undefined;
-  const slot = slotOf(context, concurrency);
+  const slot = keyOf("concurrency", context, (scope) => runSlot(run, concurrency, scope));
   const { limit, onLimit } = concurrency;
   if (onLimit === "refuse") {
     if (reserves && !(await reserveSlot(sql, slot, limit, run.id))) throw concurrencyLimit(slot.key, limit);
@@ -46,12 +52,41 @@ export async function withdrawStart(sql: Sql, { run, slot }: RunContext): Promis
   if (slot) await dropReservation(sql, run.id).catch(() => {});
 }
 
-function slotOf(context: RunContext, concurrency: NonNullable<Program["concurrency"]>): Slot {
+/** A run that has asked for its turn with its start. */
+export interface StartTurn {
+  readonly turn: Turn;
+  readonly ticket: Row<"turn">;
+}
+
+/**
+ * Undefined: the run needs no turn, or asks for it later: when it begins, or when it has its slot. Throws 422 if the key cannot be evaluated, 429 if
+ * too many wait.
+ */
+export async function turnForStart(
+  sql: Sql,
+  context: RunContext,
+  { concurrency, rateLimit }: Pick<Program, "concurrency" | "rateLimit">,
+  room: number,
+): Promise<StartTurn | undefined> {
+  const { run } = context;
+  if (!rateLimit || run.dryRun || run.delayedUntil !== undefined) return undefined;
+  const turn: Turn = { ...keyOf("rate_limit", context, (scope) => runTurn(run, rateLimit, scope)), open: true };
+  if (await isTurnQueueFull(sql, turn, room)) throw turnQueueFull(turn.key, room);
+  if (concurrency) return undefined;
+  const { limit, perMs, burst } = turn;
+  return { turn, ticket: turnTicketOf({ run }, { entry: RUN_SLOT, key: turnKey(turn), limit, perMs, burst }, true) };
+}
+
+function keyOf<K extends SlotKey>(
+  attribute: string,
+  context: RunContext,
+  evaluate: (scope: ReturnType<typeof scopeOf>) => K,
+): K {
   try {
-    return runSlot(context.run, concurrency, scopeOf(context, context.run.startedAt));
+    return evaluate(scopeOf(context, context.run.startedAt));
   } catch (error) {
     if (!(error instanceof ExpressionError)) throw error;
     const details = [{ path: "$.inputs", message: error.message }];
-    throw unprocessable("the key of the workflow's concurrency cannot be evaluated", details);
+    throw unprocessable(`the key of the workflow's ${attribute} cannot be evaluated`, details);
   }
 }

@@ -17,6 +17,8 @@ export interface Capacity {
   readonly bulkPerSecond: number;
   /** `SAGA_CONCURRENCY_QUEUE` (10,000). Runs and steps that may wait for a slot of one concurrency key. */
   readonly slotRoom: number;
+  /** `SAGA_RATE_LIMIT_QUEUE` (10,000). Runs and steps that may wait for their turn under the rate limit of one key. */
+  readonly turnRoom: number;
 }
 
 const MiB = 1024 * 1024;
@@ -24,6 +26,7 @@ const MiB = 1024 * 1024;
 export function readCapacity(environment: Environment): Capacity {
   return {
     residents: environment.integer("SAGA_RESIDENTS", { min: 0, max: 10_000_000 }) ?? 10_000,
+    turnRoom: environment.integer("SAGA_RATE_LIMIT_QUEUE", { min: 1, max: 1_000_000 }) ?? 10_000,
     residentBytes: environment.integer("SAGA_RESIDENT_BYTES", { min: 0, max: 1024 * 1024 * MiB }) ?? 256 * MiB,
     shedRuns: environment.integer("SAGA_SHED_RUNS", { min: 1, max: 10_000_000 }) ?? 5_000,
     shedLoopMs: environment.integer("SAGA_SHED_LOOP_MS", { min: 1, max: 60_000 }) ?? 1_000,

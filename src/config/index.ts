@@ -122,7 +122,7 @@ export interface Config extends Readonly<Present<AccessSettings>> {
   readonly logLevel: (typeof LOG_LEVELS)[number];
   /** The `SAGA_LIMIT_` settings. */
   readonly limits: Limits;
-  /** `SAGA_RESIDENTS`, `SAGA_RESIDENT_BYTES`, `SAGA_BULK_PER_SECOND`, `SAGA_CONCURRENCY_QUEUE` and the `SAGA_SHED_` settings. */
+  /** `SAGA_RESIDENTS`, `SAGA_RESIDENT_BYTES`, `SAGA_BULK_PER_SECOND`, `SAGA_CONCURRENCY_QUEUE`, `SAGA_RATE_LIMIT_QUEUE` and the `SAGA_SHED_` settings. */
   readonly capacity: Capacity;
 }
 

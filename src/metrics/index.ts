@@ -51,6 +51,8 @@ export interface Metrics {
   readonly concurrencyWaiting: Gauge;
   readonly concurrencyHeld: Gauge;
   readonly concurrencyLeaked: Gauge;
+  readonly rateLimitWaiting: Gauge;
+  readonly rateLimitLeaked: Gauge;
   /** Runs that the poll of this node met and could not read. */
   readonly runsUnreadable: Gauge;
   /** Suspects tried in the trial process, by outcome. */
@@ -233,6 +235,7 @@ function tuningMetrics(registry: Registry) {
 /** Counted by one node for the whole store. */
 function storeMetrics(registry: Registry) {
   const { gauge } = factory(registry);
+  const leakedTurns = "Turns of runs that have ended or do not exist. Must be 0.";
   const leaked = "Concurrency slots and places in the queue of runs that have ended or do not exist. Must be 0.";
   return {
     incidentsOpen: gauge("saga_incidents_open", "Runs that stand at an incident.", "max"),
@@ -242,6 +245,12 @@ function storeMetrics(registry: Registry) {
     concurrencyWaiting: gauge("saga_concurrency_waiting", "Runs and steps that wait for a concurrency slot.", "max"),
     concurrencyHeld: gauge("saga_concurrency_held", "Concurrency slots that runs and steps hold.", "max"),
     concurrencyLeaked: gauge("saga_concurrency_leaked", leaked, "max"),
+    rateLimitWaiting: gauge(
+      "saga_rate_limit_waiting",
+      "Runs and steps that wait for their turn under a rate limit.",
+      "max",
+    ),
+    rateLimitLeaked: gauge("saga_rate_limit_leaked", leakedTurns, "max"),
   };
 }
 

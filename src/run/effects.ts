@@ -25,6 +25,8 @@ export interface EffectPorts {
   readonly announcer?: EventAnnouncer;
   /** Absent: slots wait for a granter's poll. */
   readonly slots?: SlotKeeper;
+  /** Absent: turns wait for a granter's poll. */
+  readonly turns?: SlotKeeper;
   /** A command that the commit has put into another run's inbox. */
   readonly deliver: (command: Extract<Send, { kind: "command" }>) => void;
   readonly childCreated: (child: FencedChild) => void;
@@ -53,7 +55,7 @@ export class Effects {
   }
 
   private carryOutOne(runId: RunId, send: Send, sent: ReadonlySet<string>): void {
-    const { dispatcher, couriers, announcer, slots, hints } = this.ports;
+    const { dispatcher, couriers, announcer, slots, turns, hints } = this.ports;
     switch (send.kind) {
       case "dispatch.request":
         // A dispatch of the same commit has its worker already.
@@ -73,6 +75,8 @@ export class Effects {
         return announcer?.announce(send.eventId);
       case "slot":
         return send.asked ? slots?.requested(send.slot) : slots?.released(send.slot);
+      case "turn":
+        return turns?.requested(send.key);
       case "post":
         if (hints) couriers[send.to]?.carry(send.id);
         return;

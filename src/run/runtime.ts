@@ -52,6 +52,8 @@ export interface RuntimeOptions extends Omit<FactOptions, "limits" | "scheduler"
   readonly announcer?: EventAnnouncer;
   /** Absent: slots wait for a granter's poll. */
   readonly slots?: SlotKeeper;
+  /** Absent: turns wait for a granter's poll. */
+  readonly turns?: SlotKeeper;
   readonly onCommit: CommitListener;
   readonly limits?: RunLimits;
   readonly stepsPerCommit: number;
@@ -105,7 +107,7 @@ export class Runtime implements Runs, ResidentHost, StartHost {
     this.facts = new FactSource({ ...options, limits, scheduler: this.scheduler });
     this.effects = new Effects({
       ...{ onCommit, peers, dispatcher: this.dispatcher, couriers, hints },
-      ...{ announcer: options.announcer, slots: options.slots },
+      ...{ announcer: options.announcer, slots: options.slots, turns: options.turns },
       deliver: ({ to, id, command }) => this.commandByHint(to, command, { id, inboxId: id }),
       childCreated: (child) => void this.childCreated(child),
       outdated: (runId) => this.residents.dropIdle(runId),

@@ -30,7 +30,7 @@ import {
 import { type Catalog, isFor } from "../catalog/catalog.js";
 import type { Clock } from "../clock.js";
 import type { SlotKeeper } from "../concurrency/slot-granter.js";
-import { slotForStart, withdrawStart } from "../concurrency/start-slot.js";
+import { slotForStart, turnForStart, withdrawStart } from "../concurrency/start-slot.js";
 import { badRequest, conflict, notFound, overloaded, SagaError, unprocessable } from "../errors.js";
 import { derivedUuid, newRunId, requestHashSlices, type ShardId } from "../ids.js";
 import { isStoreAway } from "../store/engine/failure.js";
@@ -43,7 +43,7 @@ import { type Hold, holdAfter, keyToHold } from "./key-holder.js";
 import type { RunStarter, StartAnswer, StartRequest } from "./ports.js";
 
 const START_TRIES = 5;
-/** How many may wait for a slot of one key, unless a setting says otherwise. */
+/** How many may wait for a slot, or for their turn, of one key, unless a setting says otherwise. */
 export const STANDARD_SLOT_ROOM = 10_000;
 
 /** A run that begins on this node: its first actor need not be loaded. */
@@ -55,6 +55,8 @@ export interface StartedRun {
   readonly fence: string;
   /** It asks for its slot with its start. */
   readonly ticket?: Row<"ticket">;
+  /** It asks for its turn with its start. */
+  readonly turnTicket?: Row<"turn">;
 }
 
 /** A start that is not committed yet. */
@@ -89,6 +91,10 @@ export interface StarterOptions {
   readonly slots?: SlotKeeper;
   /** How many may wait for a slot of one key. */
   readonly slotRoom?: number;
+  /** Absent: the turns of starts wait for a granter's poll. */
+  readonly turns?: SlotKeeper;
+  /** How many may wait for their turn of one key. */
+  readonly turnRoom?: number;
   /** False: a trial, which writes nothing. */
   readonly reserves?: boolean;
   /** The shard of a run whose id the client leaves to the service. Absent, or undefined: any. */
@@ -173,9 +179,10 @@ export class Starter implements RunStarter {
     const identity = { ...identityOf(request, program, made), ...startup };
     const run = await this.inTurn(request, key, () => newRun(identity, together(provided, request.variables)));
     const { slot, ticket } = (program.concurrency && (await this.slotFor(run, program))) || {};
-    const context = slot ? { ...run, slot } : run;
+    const { turn, ticket: turnTicket } = (program.rateLimit && (await this.turnFor(run, program))) || {};
+    const context = slot || turn ? { ...run, slot, turn } : run;
     const fence = this.options.runtime.units.newFence();
-    return { context, program, ticket, started: startedEvent(identity, request.actor, audit), fence };
+    return { context, program, ticket, turnTicket, started: startedEvent(identity, request.actor, audit), fence };
   }
 
   private inTurn<T>({ workflowId }: StartRequest, key: string, piece: () => T): Promise<T> {
@@ -188,6 +195,11 @@ export class Starter implements RunStarter {
   private slotFor(run: RunContext, program: Program): ReturnType<typeof slotForStart> {
     const { sql, slotRoom: room = STANDARD_SLOT_ROOM, reserves = true } = this.options;
     return slotForStart(sql, run, program, { room, reserves });
+  }
+
+  private turnFor(run: RunContext, program: Program): ReturnType<typeof turnForStart> {
+    const { sql, turnRoom = STANDARD_SLOT_ROOM } = this.options;
+    return turnForStart(sql, run, program, turnRoom);
   }
 
   private async publishedFor({ workflowId, version, tenantId }: StartRequest) {
@@ -219,6 +231,7 @@ export class Starter implements RunStarter {
       try {
         if (await this.options.runtime.create(run, start, alone)) {
           if (run.context.slot) this.options.slots?.requested(run.context.slot);
+          if (run.context.turn) this.options.turns?.requested(run.context.turn);
           if (hold.cancel) this.options.runtime.hand(hold.cancel);
           return startAnswer(run.context.run);
         }
@@ -332,13 +345,14 @@ function hashOf({ actor: _, idempotencyKey: __, traceparent: ___, ...given }: St
 
 function startRows(request: StartRequest, run: StartedRun, hash: string): Rows {
   const { idempotencyKey, labels = {} } = request;
-  const { context, started, fence, ticket } = run;
+  const { context, started, fence, ticket, turnTicket } = run;
   const { id } = context.run;
   const mark = { requestHash: hash, idempotencyKey, labels: request.labels, given: givenBy(request, context), fence };
   return {
     ...newRunRows(context, started, mark),
     label: Object.entries(labels).map(([name, value]) => ({ run_id: id, name, value })),
     ticket: ticket && [ticket],
+    turn: turnTicket && [turnTicket],
   };
 }
 

@@ -22,6 +22,7 @@ import { COMPARED, EXPECTED } from "./engine/correlation.js";
 
 export * from "./schema-access.js";
 export * from "./schema-kept.js";
+export * from "./schema-rates.js";
 
 /** The common columns of versioned documents: see versions.ts. */
 const versioned = (id: string, key: string) => ({

@@ -46,7 +46,7 @@ beforeAll(async () => {
   await once(variables, "listening");
   const from = `http://127.0.0.1:${(variables.address() as AddressInfo).port}`;
   const env = { HTTP_PORT: "0", GRPC_PORT: "0", SAGA_LICENSES_FILE: licences, SAGA_STARTUP_VARIABLES_URL: from };
-  const { config } = loadConfig({ ...env, SAGA_CONCURRENCY_QUEUE: "1" });
+  const { config } = loadConfig({ ...env, SAGA_CONCURRENCY_QUEUE: "1", SAGA_RATE_LIMIT_QUEUE: "1" });
   node = await startNode({ config, databaseUrl: database.url, log: silentLog });
   client = new Client(`http://127.0.0.1:${node.httpPort}`);
   shop = await openShop({ grpc: `127.0.0.1:${node.grpcPort}`, api: client.url });
@@ -70,6 +70,7 @@ async function publishAll(): Promise<void> {
     const head = { concurrency: { key: "all", limit: 1, on_limit } };
     await client.publish(`single-${on_limit}`, [{ id: "wait", type: "wait_for_signal", signal_name: "go" }], head);
   }
+  await client.publish("daily", [wait], { rate_limit: { key: "all", limit: 1, per_ms: 86_400_000 } });
   await client.publish("hang", [{ id: "hang", type: "action", action: "shop.hang" }]);
   await client.publish("ask", [{ id: "ask", type: "manual_approval", assignee: "ann" }]);
   const compensation = { action: "shop.refund" };
@@ -161,6 +162,7 @@ const signalled = (key: string | undefined, name: string, query = "", workflow =
 type Row = readonly [status: number, when: string, ask: () => Promise<WireAnswer>, has?: object];
 
 const HELD = { workflow_id: "wait", business_key: "held" };
+const TOO_MANY = { error: "rate_limit_queue_full" };
 const FULL = { error: "concurrency_queue_full" };
 const FINE = { status: expect.any(String) };
 const PAGE = { items: expect.any(Array), total: expect.any(Number), limit: 50, offset: 0 };
@@ -197,6 +199,7 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [409, "no free slot", () => twice(() => start({ workflow_id: "single-refuse" })), { error: "concurrency_limit" }],
     [422, "inputs that fail their schema", () => start({ workflow_id: "strict" }), { error: "unprocessable" }],
     [429, "a full waiting list", () => full(() => start({ workflow_id: "single-queue" })), FULL],
+    [429, "too many that wait for their turn", () => full(() => start({ workflow_id: "daily" })), TOO_MANY],
   ],
   "GET /sagas": [
     [200, "a page", () => get(`${API}/sagas`), PAGE],

@@ -170,7 +170,7 @@ describe("a run that waits", () => {
   const waits = row(2, "step.paused", "a", { awaiting: "signal" });
   const log = (seq: number, kind: string) => row(seq, "log", "a", { kind });
 
-  it.each(["signal", "event", "user_task", "timer", "children", "concurrency"])(
+  it.each(["signal", "event", "user_task", "timer", "children", "concurrency", "rate_limit"])(
     "for its %s looks in the graph as its state does",
     (awaiting) => {
       const { word, more } = stateName("paused", awaiting);

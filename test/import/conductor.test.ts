@@ -343,6 +343,8 @@ describe("imported workflows of Conductor", () => {
       timeoutPolicy: "TIME_OUT_WF",
       responseTimeoutSeconds: 10,
       concurrentExecLimit: 4,
+      rateLimitPerFrequency: 20,
+      rateLimitFrequencyInSeconds: 60,
     };
     const { workflow } = imported(flow([simple("a", {}, { taskDefinition })]));
     expect((workflow.steps as readonly JsonObject[]).find(({ id }) => id === "a")).toMatchObject({
@@ -351,6 +353,7 @@ describe("imported workflows of Conductor", () => {
         timeout_ms: 60_000,
         heartbeat_timeout_ms: 10_000,
         concurrency: { key: "do_a", limit: 4 },
+        rate_limit: { key: "do_a", limit: 20, per_ms: 60_000, burst: 1 },
       },
       retry: {
         max_attempts: 3,
@@ -362,7 +365,22 @@ describe("imported workflows of Conductor", () => {
     });
   });
 
+  it("a rate limit without a time is one in a second, without a number is none, and one beyond the bounds is refused", () => {
+    const rateOf = (taskDefinition: JsonObject) => {
+      const { workflow } = imported(flow([simple("a", {}, { taskDefinition })]));
+      return (workflow.steps as readonly JsonObject[]).find(({ id }) => id === "a")?.rate_limit;
+    };
+    expect(rateOf({ rateLimitPerFrequency: 5 })).toEqual({ key: "do_a", limit: 5, per_ms: 1_000, burst: 1 });
+    expect(rateOf({ rateLimitPerFrequency: 0, rateLimitFrequencyInSeconds: 60 })).toBeUndefined();
+    expect(rateOf({ rateLimitPerFrequency: 5, rateLimitFrequencyInSeconds: 0 })).toBeUndefined();
+  });
+
   const REFUSED: readonly (readonly [what: string, pointer: string, document: JsonObject])[] = [
+    [
+      "a rate beyond the bounds",
+      "/tasks/0/taskDefinition/rateLimitPerFrequency",
+      flow([simple("a", {}, { taskDefinition: { rateLimitPerFrequency: 10_001 } })]),
+    ],
     ["a failure workflow", "/failureWorkflow", { ...flow([simple("a")]), failureWorkflow: "undo" }],
     [
       "a dynamic fork",

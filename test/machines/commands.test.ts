@@ -70,19 +70,30 @@ describe("the table", () => {
       "paused user_task",
       "paused event",
       "paused concurrency",
+      "paused rate_limit",
       "running queued",
       "running dispatched",
       "paused backoff",
       "compensating",
       ...waits.map((wait) => `compensating ${wait}`),
     ];
-    const quarantined = ["", " timer", " signal", " user_task", " event", " concurrency", " queued", " dispatched"]
+    const quarantined = [
+      "",
+      " timer",
+      " signal",
+      " user_task",
+      " event",
+      " concurrency",
+      " rate_limit",
+      " queued",
+      " dispatched",
+    ]
       .concat(" backoff")
       .map((wait) => `paused${wait} quarantined`);
     const held = [
       ...[
         "paused",
-        ...["timer", "signal", "user_task", "event", "concurrency", "incident", ...waits].map(
+        ...["timer", "signal", "user_task", "event", "concurrency", "rate_limit", "incident", ...waits].map(
           (wait) => `paused ${wait}`,
         ),
       ],

@@ -43,7 +43,16 @@ describe("null for an optional attribute", () => {
   it("of a workflow, a compensation, a retry policy or a case counts as absent", () => {
     const head = nulls([
       ...["$schema", "version", "tenant_id", "description", "entrypoints", "published", "created_at", "created_by"],
-      ...["input_schema", "timeout_ms", "on_failure", "on_undo_failure", "migrations", "concurrency", "retention"],
+      ...[
+        "input_schema",
+        "timeout_ms",
+        "on_failure",
+        "on_undo_failure",
+        "migrations",
+        "concurrency",
+        "rate_limit",
+        "retention",
+      ],
     ]);
     const policy = { max_attempts: 2, initial_backoff_ms: 10, max_backoff_ms: null, multiplier: null, jitter: null };
     const compensation = { action: "shop.refund", inputs: null };

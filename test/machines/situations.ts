@@ -60,6 +60,14 @@ const LIMITED = program(
   { ...HEAD, concurrency: { key: "${inputs.x}", limit: 1 } },
 );
 
+/** The same, where the run and its first action each wait for their turn of a key. */
+const RATED = program(
+  STEPS.map((step) =>
+    step.id === "charge" ? { ...step, rate_limit: { key: "all", limit: 1, per_ms: 60_000, burst: 1 } } : step,
+  ),
+  { ...HEAD, rate_limit: { key: "${inputs.x}", limit: 1, per_ms: 60_000 } },
+);
+
 const ACTIONS = {
   "shop.charge": { compensable: true },
   "shop.refund": { defaultRetry: { max_attempts: 2, initial_backoff_ms: 500, jitter: false } },
@@ -90,6 +98,12 @@ export class Situated extends Simulation {
   get dispatchId(): DispatchId {
     const { wait } = this.context;
     return wait && "dispatchId" in wait ? wait.dispatchId : asDispatchId("none");
+  }
+
+  /** The step entry whose turn it waits for, or 0 for the run. */
+  get turnEntry(): number {
+    const { wait } = this.context;
+    return wait?.kind === "rate_limit" ? wait.entry : 0;
   }
 
   /** The step entry whose slot it waits for, or 0 for the run. */
@@ -139,7 +153,12 @@ export class Situated extends Simulation {
   /** No other run wants a slot. */
   private grantAll(): void {
     this.advance();
-    while (this.context.wait?.kind === "concurrency") {
+    while (this.context.wait?.kind === "concurrency" || this.context.wait?.kind === "rate_limit") {
+      if (this.context.wait.kind === "rate_limit") {
+        this.command({ type: "turn_given", entry: this.turnEntry, at: this.now });
+        this.advance();
+        continue;
+      }
       this.command({ type: "slot_granted", entry: this.slotEntry });
       this.advance();
     }
@@ -209,6 +228,17 @@ const refusedSlot = (run: Situated) => void run.once({ type: "slot_refused", ent
 const slot = from(limited, advance);
 const stepSlot = from(slot, (run) => void run.command({ type: "slot_granted", entry: 0 }));
 
+const rated: Build = () => new Situated({ inputs: { x: "a" } }, RATED);
+const noTurn = (run: Situated) => void run.once({ type: "turn_refused", entry: run.turnEntry });
+const turnLater = (run: Situated) => void run.once({ type: "turn_given", entry: run.turnEntry, at: run.now + 5_000 });
+const turn = from(rated, advance);
+const stepTurn = from(turn, (run) => void run.command({ type: "turn_given", entry: 0, at: run.now }));
+const turnUsed = from(
+  stepTurn,
+  workless,
+  (run) => void run.command({ type: "turn_given", entry: run.turnEntry, at: run.now }),
+);
+
 export const SITUATIONS = {
   pending,
   delayed,
@@ -274,6 +304,21 @@ export const SITUATIONS = {
     advance,
     busy,
   ),
+  turn,
+  "turn later": from(turn, turnLater),
+  "turn, paused": from(turn, pause),
+  "turn refused, paused": from(turn, pause, noTurn),
+  "turn, quarantined": from(turn, quarantine),
+  "step turn": stepTurn,
+  "step turn later": from(stepTurn, turnLater),
+  "step turn, paused": from(stepTurn, pause),
+  "step turn refused, paused": from(stepTurn, pause, noTurn),
+  "step turn, quarantined": from(stepTurn, quarantine),
+  "turn used": turnUsed,
+  "turn over": from(turnUsed, (run) => {
+    run.now += 5_001;
+    run.credit = true;
+  }),
   succeeded: from(signal, (run) => void run.signal("go")),
   failed: from(undoDispatched, work),
   cancelled: from(signal, (run) => void run.cancel(), work),
@@ -311,6 +356,9 @@ export const COMMANDS = {
   "submit of stranger": () => ({ ...aSubmit, taskId: STRANGER }),
   grant: (run) => ({ type: "slot_granted", entry: run.slotEntry }),
   refusal: (run) => ({ type: "slot_refused", entry: run.slotEntry, reason: "refused" }),
+  turn: (run) => ({ type: "turn_given", entry: run.turnEntry, at: run.now }),
+  "turn to come": (run) => ({ type: "turn_given", entry: run.turnEntry, at: run.now + 5_000 }),
+  "no turn": (run) => ({ type: "turn_refused", entry: run.turnEntry }),
   cancel: () => ({ type: "cancel", reason: "asked to", compensate: true, actor: "api" }),
   abandon: () => ({ type: "cancel", reason: "asked to", compensate: false, actor: "api" }),
   "event right": (run) => published(run, { n: 1 }),

@@ -202,6 +202,7 @@ export class WorldOf<Run extends WorldRun> {
   private tell(): void {
     this.store.announce();
     this.store.grantSlots();
+    this.store.giveTurns();
     for (const message of this.inbox) {
       if (this.seen.has(message.id)) continue;
       this.seen.add(message.id);

@@ -4,7 +4,7 @@ import type { JsonObject, RunCommand, RunId } from "../../machines/index.js";
 import { compileWorkflow, Schemas } from "../../machines/index.js";
 import { StoreCatalog } from "../../src/catalog/catalog.js";
 import { type Clock, DatabaseClock } from "../../src/clock.js";
-import { SlotGranter } from "../../src/concurrency/slot-granter.js";
+import { type GranterOptions, SLOTS, SlotGranter, TURNS } from "../../src/concurrency/slot-granter.js";
 import { createMetrics, type Metrics } from "../../src/metrics/index.js";
 import { Committer } from "../../src/run/committer.js";
 import type { Judge } from "../../src/run/judge.js";
@@ -44,6 +44,7 @@ export interface HalfOptions {
   readonly formats?: RuntimeOptions["formats"];
   /** How many may wait for a slot of one key. */
   readonly slotRoom?: number;
+  readonly turnRoom?: number;
   readonly traces?: RuntimeOptions["traces"];
   /** As with access on: an event of no tenant is for runs of no tenant only. */
   readonly tenantsApart?: boolean;
@@ -58,6 +59,7 @@ export interface Half {
   readonly poller: Poller;
   /** It polls only on request. */
   readonly slots: SlotGranter;
+  readonly turns: SlotGranter;
   readonly dispatcher: HandDispatcher;
   /** What it decides by: behind the database's by a round trip at most. */
   readonly clock: Clock;
@@ -92,12 +94,14 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
   const schemas = new Schemas();
   const licences = { licensed: () => true };
   const { gate, lastWords, scheduler = new FairScheduler(() => 0) } = options;
-  const slots = new SlotGranter({
-    ...{ sql, log: silentLog, hints, room: options.slotRoom ?? 10_000, polls: () => true },
+  const granting: Omit<GranterOptions, "of" | "room"> = {
+    ...{ sql, log: silentLog, hints, polls: () => true },
     afterCommit: (runId, effects) => runtime.effects.afterCommit(runId, [], effects),
-  });
+  };
+  const slots = new SlotGranter({ ...granting, of: SLOTS, room: options.slotRoom ?? 10_000 });
+  const turns = new SlotGranter({ ...granting, of: TURNS, room: options.turnRoom ?? 10_000 });
   const runtime: Runtime = new Runtime({
-    ...{ sql, clock, metrics, committer, catalog, dispatcher, schemas, licences, stepsPerCommit, hints, slots },
+    ...{ sql, clock, metrics, committer, catalog, dispatcher, schemas, licences, stepsPerCommit, hints, slots, turns },
     ...(couriers && { couriers }),
     tenantsApart: options.tenantsApart,
     traces: options.traces,
@@ -111,8 +115,8 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
     onCommit: options.onCommit ?? (() => {}),
   });
   const starter = new Starter({
-    ...{ sql, clock, catalog, schemas, slots, runtime, scheduler, gate, lastWords },
-    ...{ slotRoom: options.slotRoom, startupVariables: options.startupVariables },
+    ...{ sql, clock, catalog, schemas, slots, turns, runtime, scheduler, gate, lastWords },
+    ...{ slotRoom: options.slotRoom, turnRoom: options.turnRoom, startupVariables: options.startupVariables },
   });
   dispatcher.bind(runtime);
   const poller = new Poller({
@@ -125,6 +129,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
   const stop = async () => {
     await poller.stop();
     await slots.stop();
+    await turns.stop();
     await dispatcher.stop();
     await runtime.stop();
     await committer.stop();
@@ -133,7 +138,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
   };
   const conflicts = async () => (await metrics.commitConflicts.get()).values[0]?.value ?? 0;
   return {
-    ...{ runtime, starter, committer, poller, slots, dispatcher, clock, catalog, metrics, conflicts },
+    ...{ runtime, starter, committer, poller, slots, turns, dispatcher, clock, catalog, metrics, conflicts },
     stop: () => {
       stopped ??= stop();
       return stopped;

@@ -28,6 +28,7 @@ const READ_BY_CLIENTS = [
   ...[
     "user_tasks",
     "concurrency_tickets",
+    "rate_tickets",
     "triggers",
     "trigger_fires",
     "bulk_jobs",
@@ -50,6 +51,7 @@ const READ_BY_CLIENTS = [
 
 /** What a database has that drizzle would not make of the schema. */
 const BEYOND_DRIZZLE: readonly string[] = [
+  "function give_turns(text,text,uuid,integer)",
   "function grant_slots(text,text,uuid,integer)",
   "function is_passed_over(uuid,text)",
   "function keep_terminal_run()",
@@ -67,6 +69,8 @@ const BEYOND_DRIZZLE: readonly string[] = [
   `options inbox {fillfactor=70,${HOT}}`,
   `options outbox {fillfactor=70,${HOT}}`,
   `options outgoing_events {${HOT}}`,
+  "options rate_buckets {fillfactor=70,autovacuum_vacuum_scale_factor=0.02,autovacuum_vacuum_threshold=500}",
+  "options rate_tickets {fillfactor=70,autovacuum_vacuum_scale_factor=0.02,autovacuum_vacuum_threshold=500}",
   "options run_variables {fillfactor=85}",
   `options runs {fillfactor=70,${HOT}}`,
   `options wakes {fillfactor=70,${HOT}}`,

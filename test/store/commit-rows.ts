@@ -114,6 +114,12 @@ export function withEverything(runId: RunId) {
         ...{ slot_limit: 1, on_limit: "queue", admitted: false },
       },
     ],
+    turn: [
+      {
+        ...{ entry: 1, step_id: "s", tenant_id: DEFINITION, scope: "action:shop.pay", key: runId },
+        ...{ rate_limit: 1, per_ms: "1000", burst: 1, admitted: false },
+      },
+    ],
     undo_entry: [{ step_id: "s", entry: 1, action: "shop.refund@1", inputs: {}, forward_key: "k", state: "owed" }],
   } satisfies Share;
 }
@@ -129,6 +135,7 @@ const TABLES = {
   inbox: "run_id",
   undo: "owner_run_id",
   concurrency_tickets: "run_id",
+  rate_tickets: "run_id",
   user_tasks: "run_id",
   run_starts: "run_id",
   start_keys: "run_id",

@@ -65,6 +65,10 @@ const TICKET = {
   ...{ entry: 1, step_id: "s", tenant_id: uuidv7(), scope: "action:shop.pay", key: "k" },
   ...{ slot_limit: 1, on_limit: "queue", admitted: false },
 };
+const TURN = {
+  ...{ entry: 1, step_id: "s", tenant_id: uuidv7(), scope: "action:shop.pay", key: "k" },
+  ...{ rate_limit: 1, per_ms: "1000", burst: 1, admitted: false },
+};
 const id = uuidv7();
 const at = AT + 9;
 
@@ -226,6 +230,17 @@ const RELATION_CASES: { readonly [Of in Relation]: Case } = {
     given: { ticket: [TICKET] },
     write: () => ({ ticket_returned: [{ entry: 1 }] }),
     changes: "concurrency_tickets",
+  },
+  turn: { given: { turn: [TURN] }, write: () => ({ turn: [{ ...TURN, burst: 2 }] }), changes: "rate_tickets" },
+  turn_taken: {
+    given: { turn: [TURN] },
+    write: () => ({ turn_taken: [{ entry: 1 }] }),
+    changes: "rate_tickets",
+  },
+  turn_returned: {
+    given: { turn: [TURN] },
+    write: () => ({ turn_returned: [{ entry: 1 }] }),
+    changes: "rate_tickets",
   },
 };
 

@@ -88,6 +88,8 @@ const TABLES: { readonly [Name in keyof Tables]: TableReading } = {
     renamed: { owner_run_id: "owner", forward_idempotency_key: "forward_key" },
     numbered: "ordinal",
   },
+  rate_buckets: {},
+  rate_tickets: { without: ["at_us", "before_us", "after_us"], numbered: "ticket" },
   concurrency_tickets: {
     without: ["requested_at", "reserved_until"],
     numbered: "ticket",

@@ -69,6 +69,7 @@ describe.each(LONG ? PLANNED.slice(1) : PLANNED.slice(0, 1))("statements that %s
         return update(id, 2, {
           signal_claim: claims,
           ticket_gone: [{ entry: 1 }],
+          turn_taken: [{ entry: 1 }],
           undo_passed: [{ since: 0, every: true }],
         });
       }),

@@ -49,7 +49,7 @@ export function beginIncident(draft: Draft, plan: StepPlan, error: StepError, ab
   draft.row("step.failed", "paused", { stepId: plan.id, attempt, metadata });
   const known = { ...(done !== undefined && { done }), ...(plan.type.alwaysFails && { alwaysFails: true as const }) };
   draft.change({
-    ...(entry && (entry.slot || done !== undefined) && { entry: standingEntry(entry, done) }),
+    ...(entry && (entry.slot || entry.turn || done !== undefined) && { entry: standingEntry(entry, done) }),
     wait: {
       ...{ kind: "incident", phase: "forward", since: draft.now, error, ...known },
       attempts: attempts[plan.id] ?? attempts[`${plan.id}/saga`] ?? 0,
@@ -58,8 +58,8 @@ export function beginIncident(draft: Draft, plan: StepPlan, error: StepError, ab
   draft.close(edge);
 }
 
-/** While a person decides, nothing is carried out: its slot is free for others. A retry asks for one again. */
-function standingEntry({ slot: _, ...entry }: StepEntry, done: Json | undefined): StepEntry {
+/** While a person decides, nothing is carried out: its slot is free for others. A retry asks for one again, and for a turn. */
+function standingEntry({ slot: _, turn: __, ...entry }: StepEntry, done: Json | undefined): StepEntry {
   return done === undefined ? entry : { ...entry, mayHaveHappened: true };
 }
 

@@ -1,4 +1,4 @@
-// What follows from a change of the run's wait, and of the slots that it has. Draft.change owes it, so no way out of a step, or to
+// What follows from a change of the run's wait, and of the slots and turns that it has. Draft.change owes it, so no way out of a step, or to
 // the end of a run, can forget it.
 
 import {
@@ -9,9 +9,12 @@ import {
   type Owing,
   slotReleased,
   taskClosed,
+  turnReturned,
+  turnTaken,
 } from "../../messages/owed.js";
 import type { Patch, RunContext } from "../../state/context.js";
 import { RUN_SLOT, slotKey } from "../../state/slot.js";
+import { type Turn, turnKey } from "../../state/turn.js";
 import type { Wait } from "../../state/wait.js";
 
 /** A wait for events has a row from its first commit to its last. Scanning on changes the wait, but not the row. */
@@ -41,5 +44,19 @@ export function slotReleases(context: RunContext, patch: Patch): readonly Owed[]
   if (!entry?.slot || !("entry" in patch)) return releases;
   const stays = patch.entry?.number === entry.number && patch.entry.slot !== undefined;
   if (!stays) releases.push(slotReleased(context, entry.number, slotKey(entry.slot)));
+  return releases;
+}
+
+/** A turn that is taken has no ticket any more. One that is open when the entry is left, or the run ends, was not used and goes back. */
+export function turnReleases(context: RunContext, patch: Patch): readonly Owed[] {
+  const { turn, entry } = context;
+  const releases: Owed[] = [];
+  const release = (before: Turn | undefined, number: number, after: Turn | undefined) => {
+    if (!before?.open || after?.open || after?.full) return;
+    releases.push(after ? turnTaken(context, number) : turnReturned(context, number, turnKey(before)));
+  };
+  if ("turn" in patch) release(turn, RUN_SLOT, patch.turn);
+  if (entry && "entry" in patch)
+    release(entry.turn, entry.number, patch.entry?.number === entry.number ? patch.entry.turn : undefined);
   return releases;
 }

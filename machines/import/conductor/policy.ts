@@ -31,6 +31,7 @@ const DESCRIBING = [
     "concurrentExecLimit",
     "pollTimeoutSeconds",
     "maxRetryDelaySeconds",
+    "rateLimitPerFrequency",
     "rateLimitFrequencyInSeconds",
   ],
   ...["accessPolicy", "totalTimeoutSeconds", "enforceSchema", "baseType", "version"],
@@ -83,6 +84,7 @@ export function policyOf(task: JsonObject, path: FieldPath, report: Report): Jso
     ...(response > 0 && { heartbeat_timeout_ms: ms(response) }),
     ...(poll > 0 && { queue_timeout_ms: ms(poll) }),
     ...(limit > 0 && { concurrency: { key: String(task.name), limit } }),
+    ...rateOf(task, number, at, report),
     retry: {
       max_attempts: retries + 1,
       initial_backoff_ms: ms(number("retryDelaySeconds", 60)),
@@ -94,8 +96,40 @@ export function policyOf(task: JsonObject, path: FieldPath, report: Report): Jso
   };
 }
 
+/** In no window of that length are there more, because they are spread evenly; after a time without any, not all come at once. */
+function rateOf(
+  task: JsonObject,
+  number: (name: string, otherwise: number) => number,
+  at: FieldPath,
+  report: Report,
+): JsonObject {
+  const [limit, seconds] = [number("rateLimitPerFrequency", 0), number("rateLimitFrequencyInSeconds", 1)];
+  if (limit <= 0 || seconds <= 0) return {};
+  const rate = { key: String(task.name), limit, per_ms: seconds * 1_000, burst: 1 };
+  const where = [...at, "rateLimitPerFrequency"];
+  const what = `rateLimitPerFrequency ${limit} in ${seconds} s`;
+  if (![limit, rate.per_ms].every(Number.isInteger) || limit > MOST_IN_A_TIME || seconds > LONGEST_TIME_SECONDS) {
+    report.refuse(
+      where,
+      what,
+      "a rate limit has at most 10000 in at most 31 days",
+      "a smaller number in a shorter time",
+    );
+    return {};
+  }
+  report.note(
+    where,
+    what,
+    "attempts are spread evenly over that time",
+    "a larger burst in rate_limit, if all may come at once",
+  );
+  return { rate_limit: rate };
+}
+
+const MOST_IN_A_TIME = 10_000;
+const LONGEST_TIME_SECONDS = 31 * 86_400;
+
 const WHY: Readonly<Record<string, string>> = {
-  rateLimitPerFrequency: "an action is limited in how many go on at once, not in how many begin in a time",
   inputTemplate: "its defaults would have to be merged into the inputs",
 };
 

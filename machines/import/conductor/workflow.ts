@@ -42,7 +42,7 @@ const WHY: Readonly<Record<string, string>> = {
   failureWorkflow: "a run that fails undoes its steps itself: give the steps compensations",
   inputTemplate: "its defaults would have to be merged into the inputs: give them where the inputs are read",
   workflowStatusListenerEnabled: "a listener is a class of the server: use webhooks or events",
-  rateLimitConfig: "use the concurrency of the workflow, whose key is computed from the inputs alone",
+  rateLimitConfig: "use the concurrency or the rate_limit of the workflow, whose key is computed from the inputs alone",
   enforceSchema: "schemas of Conductor are registered beside the workflow",
 };
 
@@ -436,7 +436,7 @@ const TASK_WHY: Readonly<Record<string, string>> = {
   defaultExclusiveJoinTask: "only the branch that was taken goes on, so there is nothing to join",
   onStateChange: "its events are sent by no step: put an emit_event behind the task",
   cacheConfig: "the output of a step is not kept for other runs",
-  rateLimited: "an action is limited in how many go on at once",
+  rateLimited: "the limit is one of the task definition: give the action a concurrency or a rate_limit",
   items: "use a foreach",
 };
 

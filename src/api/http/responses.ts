@@ -40,7 +40,7 @@ const MEANING: Readonly<Record<number, string>> = {
   415: "The body is not application/json, or has a Content-Encoding.",
   421: "The header Host names another host.",
   422: "Well formed, but refused by a schema or by its content.",
-  429: "Too many wait for a slot of the run's concurrency key already, or as on every route.",
+  429: "Too many wait for a slot of the run's concurrency key, or for its turn under its rate limit, already, or as on every route.",
   426: "The route is a WebSocket.",
   500: "An internal error.",
   501: "The service is composed without what the route needs.",

@@ -31,6 +31,7 @@ const REASONS: Readonly<Record<string, string>> = {
   children: "for child runs",
   retry: "to try again",
   concurrency: "for a slot",
+  rate_limit: "for its turn",
   incident: "at an incident",
   operator: "paused by an operator",
   quarantine: "in quarantine",

@@ -80,6 +80,8 @@ const LOG_VERBS: Readonly<Record<string, string>> = {
   signal: "a signal came",
   slot_awaited: "waits for a slot",
   slot_granted: "got a slot",
+  turn_awaited: "waits for its turn",
+  turn_taken: "its turn came",
   children: "its children end first",
 };
 

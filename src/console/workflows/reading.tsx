@@ -15,6 +15,7 @@ export interface Stats {
   readonly last_run_at: string | null;
   readonly in_flight: number;
   readonly concurrency?: { readonly held: number; readonly waiting: number };
+  readonly rate_limit?: { readonly waiting: number };
 }
 
 export function useStats(id: string, enabled = true) {

@@ -69,12 +69,13 @@ function Head({ workflow: { id, name, version, published, description } }: { wor
 function Now({ id }: { id: string }) {
   const { data } = useStats(id);
   if (!data) return null;
-  const { in_flight: count, success_rate_24h: rate, concurrency } = data;
+  const { in_flight: count, success_rate_24h: rate, concurrency, rate_limit: limited } = data;
   return (
     <>
       <Link href={`/runs?workflow_id=${id}`}>{counted(count, "run")} in flight</Link>
       {rate !== null && ` · ${percent.format(rate)} succeeded in ${withUnit("24", "h")}`}
       {concurrency && ` · ${concurrency.held} slots held, ${concurrency.waiting} runs wait for one`}
+      {limited && ` · ${counted(limited.waiting, "run")} waiting for a turn`}
     </>
   );
 }

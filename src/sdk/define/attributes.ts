@@ -15,7 +15,7 @@ const due = { due_in_ms: "value", due_at: "value", on_timeout: "target" } as con
 export const ATTRIBUTES = {
   action: {
     ...{ action: "value", inputs: "value", timeout_ms: "value", queue_timeout_ms: "value" },
-    ...{ heartbeat_timeout_ms: "value", concurrency: "parts" },
+    ...{ heartbeat_timeout_ms: "value", concurrency: "parts", rate_limit: "parts" },
   },
   http_request: {
     ...{ url: "value", method: "plain", headers: "value", query: "value", body: "value", timeout_ms: "value" },
@@ -95,8 +95,8 @@ export const WITHOUT_OUTPUT: ReadonlySet<StepTypeName> = new Set([
 export const DOCUMENT = {
   ...{ $schema: "plain", id: "plain", version: "plain", tenant_id: "plain", name: "plain", description: "plain" },
   ...{ published: "plain", created_at: "plain", created_by: "plain", input_schema: "schema", timeout_ms: "plain" },
-  ...{ on_failure: "plain", on_undo_failure: "plain", concurrency: "parts", migrations: "plain", retention: "parts" },
-  ...{ history: "plain" },
+  ...{ on_failure: "plain", on_undo_failure: "plain", concurrency: "parts", rate_limit: "parts" },
+  ...{ migrations: "plain", history: "plain", retention: "parts" },
   ...{ start: "target", entrypoints: "target", steps: "target" },
 } as const satisfies Table;
 

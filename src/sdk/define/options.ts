@@ -94,6 +94,13 @@ export type ActionStepOptions<S, A, U extends AnyAction, Save, When, OnError> = 
     readonly heartbeatTimeoutMs?: Given<S, number>;
     /** At most `limit` steps at once have the action carried out for the key, over all runs. */
     readonly concurrency?: { readonly key: Given<S, string | number | boolean>; readonly limit: Given<S, number> };
+    /** At most `limit` attempts in `perMs` milliseconds begin for the key, over all runs; `burst` at once after a time without any. */
+    readonly rateLimit?: {
+      readonly key: Given<S, string | number | boolean>;
+      readonly limit: Given<S, number>;
+      readonly perMs: Given<S, number>;
+      readonly burst?: Given<S, number>;
+    };
   } & InputsOf<S, InputOfCalled<A>> &
   (A extends { readonly compensable: true }
     ? MustUndo<S, InputOfCalled<A>, OutputOfCalled<A>, U>

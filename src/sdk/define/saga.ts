@@ -39,6 +39,15 @@ export interface SagaOptions<Input extends TSchema> {
     readonly limit: number;
     readonly onLimit?: "queue" | "refuse" | "cancel_oldest";
   };
+  /** At most `limit` runs begin in `perMs` milliseconds for a key; `burst` at once after a time without any. */
+  readonly rateLimit?: {
+    readonly key:
+      | Value<string | number | boolean>
+      | ((scope: { readonly inputs: Ref<TypeOf<Input>> }) => Value<string | number | boolean>);
+    readonly limit: number;
+    readonly perMs: number;
+    readonly burst?: number;
+  };
   /** For how many days the service keeps runs after they have ended; by the state in which they ended, in place of `days`. */
   readonly retention?: {
     readonly days?: number;
@@ -96,6 +105,7 @@ function documentOf(id: string, options: SagaOptions<TSchema>, chain: Chain): Sa
   }
   if (options.input !== undefined) head.input_schema = schemaOf(options.input);
   if (options.concurrency !== undefined) head.concurrency = concurrencyOf(options.concurrency);
+  if (options.rateLimit !== undefined) head.rate_limit = rateLimitOf(options.rateLimit);
   if (options.retention !== undefined) head.retention = retentionOf(options.retention);
   const steps = chain.layOut(undefined);
   checkSteps(id, steps, chain);
@@ -113,6 +123,16 @@ function concurrencyOf({ key, limit, onLimit }: NonNullable<SagaOptions<TSchema>
     key: templateOf(given, "concurrency.key"),
     limit: plainOf(limit, "concurrency.limit"),
     ...(onLimit !== undefined && { on_limit: onLimit }),
+  };
+}
+
+function rateLimitOf({ key, limit, perMs, burst }: NonNullable<SagaOptions<TSchema>["rateLimit"]>): JsonObject {
+  const given = typeof key === "function" ? key(scopeOf([]) as never) : key;
+  return {
+    key: templateOf(given, "rateLimit.key"),
+    limit: plainOf(limit, "rateLimit.limit"),
+    per_ms: plainOf(perMs, "rateLimit.perMs"),
+    ...(burst !== undefined && { burst: plainOf(burst, "rateLimit.burst") }),
   };
 }
 

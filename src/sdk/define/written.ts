@@ -38,7 +38,10 @@ const RETRY_OPTIONS = {
   ...{ maxAttempts: true, initialBackoffMs: true, maxBackoffMs: true, multiplier: true, jitter: true },
   nonRetryableCodes: true,
 };
-const PARTS: Readonly<Record<string, object>> = { retry: RETRY_OPTIONS, concurrency: { key: true, limit: true } };
+const PARTS: Readonly<Record<string, object>> = {
+  ...{ retry: RETRY_OPTIONS, concurrency: { key: true, limit: true } },
+  rate_limit: { key: true, limit: true, perMs: true, burst: true },
+};
 
 /** An object whose members are values of their own. */
 function partsOf(name: string, value: unknown, locals: readonly string[], path: string): JsonObject {

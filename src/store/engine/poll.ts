@@ -248,7 +248,7 @@ export async function countBacklog(sql: Sql): Promise<Backlog> {
 }
 
 /**
- * Unfinished runs that nothing would ever wake: without a wake row, a dispatch, a signal, event or slot that they wait for, a living child, or
+ * Unfinished runs that nothing would ever wake: without a wake row, a dispatch, a signal, event, slot or turn that they wait for, a living child, or
  * a command on its way (the end of a child), and that no person has to help. It must be 0 (law 7).
  */
 export async function countUnwatched(sql: Sql): Promise<number> {
@@ -264,6 +264,7 @@ export async function countUnwatched(sql: Sql): Promise<number> {
       except select parent_run_id from runs where parent_run_id is not null and terminal_at is null
       except select run_id from inbox
       except select run_id from concurrency_tickets where granted_at is null
+      except select run_id from rate_tickets where at_us is null
     ) unwatched`;
   return row?.count ?? 0;
 }

@@ -119,7 +119,15 @@ function tryCatchStack({ frames }: RunViewRow): JsonObject[] | null {
   return tries.length > 0 ? tries.map(({ step, catchStep }) => ({ step_id: step, catch_step: catchStep })) : null;
 }
 
-const TIMED: ReadonlySet<string> = new Set(["timer", "backoff", "signal", "event", "user_task", "children"]);
+const TIMED: ReadonlySet<string> = new Set([
+  "timer",
+  "backoff",
+  "signal",
+  "event",
+  "user_task",
+  "children",
+  "rate_limit",
+]);
 
 /** A run that succeeded may have been on its way to another end before: that is not its error. */
 function ended(row: RunViewRow, { ending }: RecordView) {

@@ -218,6 +218,36 @@ CREATE TABLE "outgoing_events" (
 	"payload" json
 );
 --> statement-breakpoint
+CREATE TABLE "rate_buckets" (
+	"tenant_id" uuid NOT NULL,
+	"scope" text NOT NULL,
+	"key" text NOT NULL,
+	"full_us" bigint NOT NULL,
+	"step_us" bigint NOT NULL,
+	"burst" integer NOT NULL,
+	CONSTRAINT "rate_buckets_scope_key_tenant_id_pk" PRIMARY KEY("scope","key","tenant_id")
+);
+--> statement-breakpoint
+CREATE TABLE "rate_tickets" (
+	"run_id" uuid NOT NULL,
+	"entry" integer NOT NULL,
+	"shard" smallint NOT NULL,
+	"tenant_id" uuid NOT NULL,
+	"scope" text NOT NULL,
+	"key" text NOT NULL,
+	"step_id" text,
+	"ticket" bigserial NOT NULL,
+	"rate_limit" integer NOT NULL,
+	"per_ms" bigint NOT NULL,
+	"burst" integer NOT NULL,
+	"admitted" boolean NOT NULL,
+	"at_us" bigint,
+	"before_us" bigint,
+	"after_us" bigint,
+	"returned" boolean DEFAULT false NOT NULL,
+	CONSTRAINT "rate_tickets_run_id_entry_pk" PRIMARY KEY("run_id","entry")
+);
+--> statement-breakpoint
 CREATE TABLE "replaced_schemas" (
 	"hash" uuid PRIMARY KEY NOT NULL,
 	"schema" json NOT NULL
@@ -503,6 +533,8 @@ CREATE INDEX "held_keys_by_run" ON "held_keys" USING btree ("run_id");--> statem
 CREATE INDEX "inbox_due" ON "inbox" USING btree ("shard","due_at");--> statement-breakpoint
 CREATE INDEX "outbox_due" ON "outbox" USING btree ("shard","due_at");--> statement-breakpoint
 CREATE INDEX "outgoing_events_by_shard" ON "outgoing_events" USING btree ("shard","ordinal");--> statement-breakpoint
+CREATE INDEX "rate_tickets_open" ON "rate_tickets" USING btree ("scope","key","tenant_id","ticket") WHERE at_us is null or returned;--> statement-breakpoint
+CREATE INDEX "rate_tickets_given" ON "rate_tickets" USING btree ("scope","key","tenant_id","at_us") WHERE at_us is not null;--> statement-breakpoint
 CREATE INDEX "run_commands_expiring" ON "run_commands" USING btree ("at") WHERE not keep;--> statement-breakpoint
 CREATE INDEX "run_end_totals" ON "run_end_counts" USING btree ("workflow_id","version") WHERE minute = '-infinity';--> statement-breakpoint
 CREATE INDEX "run_labels_by_value" ON "run_labels" USING btree ("name","value","run_id");--> statement-breakpoint
@@ -558,6 +590,10 @@ ALTER TABLE "inbox" SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02,
 ALTER TABLE "outgoing_events" SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 1);
 --> statement-breakpoint
 ALTER TABLE "concurrency_tickets" SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
+--> statement-breakpoint
+ALTER TABLE "rate_tickets" SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
+--> statement-breakpoint
+ALTER TABLE "rate_buckets" SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
 --> statement-breakpoint
 ALTER TABLE "run_variables" SET (fillfactor = 85);
 --> statement-breakpoint
@@ -739,6 +775,91 @@ BEGIN
   END LOOP;
 END$$;
 --> statement-breakpoint
+-- Gives those that have asked for a turn of a key the moments of its next tokens, in the order of the asks, and tells them so in the same transaction. The
+-- bucket is the moment at which it is full if no more tokens are taken ("full_us"): a token costs "step_us", and is there once no more than "burst" of
+-- them are missing. All times are microseconds, so that no rate is rounded up. A ticket that a commit has locked is about to go, or to be asked for anew: it is
+-- passed over. At most 200 of each kind at once; the caller asks again then. `p_room`: how many may wait; those that a client's start was accepted for stay in
+-- any case. The lock is "turn" in ASCII; must never change: releases that run side by side have to agree on it.
+CREATE FUNCTION "give_turns"("p_scope" text, "p_key" text, "p_tenant" uuid, "p_room" integer)
+RETURNS TABLE ("to_run" uuid, "inbox_id" uuid, "sent" json) LANGUAGE plpgsql AS $$DECLARE
+  moment bigint;
+  last_turn bigint;
+  bucket record;
+  filled bigint;
+  cost bigint;
+  given bigint;
+  waiting integer;
+  one record;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended(p_tenant::text || '/' || p_scope || '/' || p_key, 1953854062));
+  moment := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+  SELECT full_us, step_us, burst INTO bucket FROM rate_buckets WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant;
+  -- What is not used. The newest one goes back into the bucket; one between two others is no longer counted by the one behind it, so that it goes back with that one.
+  FOR one IN
+    SELECT run_id, entry, before_us, after_us, rate_limit, per_ms, burst FROM rate_tickets
+    WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND returned
+    ORDER BY at_us DESC NULLS LAST LIMIT 200 FOR UPDATE SKIP LOCKED
+  LOOP
+    DELETE FROM rate_tickets t WHERE t.run_id = one.run_id AND t.entry = one.entry;
+    cost := ceil(one.per_ms * 1000::numeric / one.rate_limit);
+    IF one.after_us = bucket.full_us AND cost = bucket.step_us AND one.burst = bucket.burst THEN
+      bucket.full_us := one.before_us;
+      UPDATE rate_buckets b SET full_us = one.before_us WHERE b.scope = p_scope AND b.key = p_key AND b.tenant_id = p_tenant;
+    ELSIF one.after_us IS NOT NULL THEN
+      UPDATE rate_tickets t SET before_us = one.before_us WHERE t.scope = p_scope AND t.key = p_key AND t.tenant_id = p_tenant
+        AND t.before_us = one.after_us AND t.rate_limit = one.rate_limit AND t.per_ms = one.per_ms AND t.burst = one.burst;
+    END IF;
+  END LOOP;
+  SELECT max(at_us) INTO last_turn FROM rate_tickets WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant;
+  last_turn := greatest(last_turn, moment);
+  FOR one IN
+    SELECT run_id, entry, shard, rate_limit, per_ms, burst, admitted FROM rate_tickets
+    WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND at_us IS NULL AND NOT returned
+    ORDER BY ticket LIMIT 200 FOR UPDATE SKIP LOCKED
+  LOOP
+    cost := ceil(one.per_ms * 1000::numeric / one.rate_limit);
+    filled := greatest(bucket.full_us, moment);
+    -- Another version has another rate: the turns that were given stay, and as many tokens are missing as before, at most all.
+    IF bucket.step_us <> cost OR bucket.burst <> one.burst THEN
+      IF last_turn > moment THEN
+        filled := last_turn + one.burst * cost;
+      ELSE
+        filled := moment + least(ceil((filled - moment)::numeric * cost / bucket.step_us), one.burst * cost)::bigint;
+      END IF;
+    END IF;
+    -- No token that was used is missing for longer, whatever became of those that were not, and of the clock.
+    filled := least(filled, last_turn + one.burst * cost);
+    given := greatest(moment, filled + cost - one.burst * cost);
+    to_run := one.run_id;
+    IF given > moment AND NOT one.admitted AND p_room IS NOT NULL THEN
+      IF waiting IS NULL THEN
+        SELECT count(*) INTO waiting FROM (SELECT 1 FROM rate_tickets WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant
+          AND at_us > moment AND NOT returned LIMIT p_room) w;
+      END IF;
+      IF waiting >= p_room THEN
+        DELETE FROM rate_tickets t WHERE t.run_id = one.run_id AND t.entry = one.entry;
+        sent := json_build_object('type', 'turn_refused', 'entry', one.entry);
+        inbox_id := tell_run(to_run, one.shard, sent);
+        RETURN NEXT;
+        CONTINUE;
+      END IF;
+    END IF;
+    IF given > moment THEN
+      waiting := waiting + 1;
+      last_turn := given;
+    END IF;
+    INSERT INTO rate_buckets AS b (tenant_id, scope, key, full_us, step_us, burst)
+    VALUES (p_tenant, p_scope, p_key, filled + cost, cost, one.burst)
+    ON CONFLICT ON CONSTRAINT rate_buckets_scope_key_tenant_id_pk DO UPDATE SET full_us = excluded.full_us, step_us = excluded.step_us, burst = excluded.burst
+    RETURNING b.full_us, b.step_us, b.burst INTO bucket;
+    UPDATE rate_tickets t SET at_us = given, before_us = filled, after_us = filled + cost WHERE t.run_id = one.run_id AND t.entry = one.entry;
+    -- In milliseconds, never before the token is there.
+    sent := json_build_object('type', 'turn_given', 'entry', one.entry, 'at', CASE WHEN given > moment THEN (given + 999) / 1000 ELSE given / 1000 END);
+    inbox_id := tell_run(to_run, one.shard, sent);
+    RETURN NEXT;
+  END LOOP;
+END$$;
+--> statement-breakpoint
 -- The second wall of clients' reads: row-level security, which the owner of the tables is not under. `saga.tenants` has the tenants of a read, UUIDs by
 -- comma, or `*`: everything, with what belongs to no tenant. It is set within the transaction of the read; unset there are no rows. `none`: the session
 -- takes reads, and this statement is of none that has begun on it (reader-session.ts); it fails as on a lost session.
@@ -779,7 +900,7 @@ BEGIN
     FROM (VALUES ('run_starts', 'runs', 'run_id'), ('run_labels', 'runs', 'run_id'), ('run_variables', 'runs', 'run_id'),
       ('run_events', 'runs', 'run_id'), ('kept_scopes', 'runs', 'run_id'), ('kept_entries', 'runs', 'run_id'), ('forks', 'runs', 'origin_id'),
       ('kept_values', 'runs', 'holder'), ('signals', 'runs', 'run_id'),
-      ('undo', 'runs', 'owner_run_id'), ('user_tasks', 'runs', 'run_id'), ('concurrency_tickets', 'runs', 'run_id'),
+      ('undo', 'runs', 'owner_run_id'), ('user_tasks', 'runs', 'run_id'), ('concurrency_tickets', 'runs', 'run_id'), ('rate_tickets', 'runs', 'run_id'),
       ('bulk_targets', 'bulk_jobs', 'bulk_id'), ('trigger_fires', 'triggers', 'trigger_id')) parts (part, owner, by)
   LOOP
     EXECUTE one;

@@ -35,6 +35,7 @@ const ERASED_TABLES = [
   ["event_takes", "run_id"],
   ["event_waits", "run_id"],
   ["concurrency_tickets", "run_id"],
+  ["rate_tickets", "run_id"],
   ["kept_scopes", "run_id"],
   ["kept_values", "holder"],
   ["kept_entries", "run_id"],

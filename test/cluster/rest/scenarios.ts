@@ -29,6 +29,11 @@ export async function publishAll(client: Client): Promise<void> {
     await client.publish(`single-${on_limit}`, [{ id: "wait", type: "wait_for_signal", signal_name: "go" }], {
       concurrency: { key: "${inputs.key}", limit: 1, on_limit },
     });
+  await client.publish("begins-rarely", [wait], {
+    rate_limit: { key: "${inputs.key}", limit: 1, per_ms: 3_600_000 },
+  });
+  const rate_limit = { key: "${inputs.key}", limit: 2, per_ms: 1_000, burst: 1 };
+  await client.publish("calls-slowly", [{ id: "pay", type: "action", action: "shop.charge", rate_limit }]);
   await client.publish("errand", [
     { ...wait, next: "flaky" },
     {
@@ -159,6 +164,49 @@ export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> 
       expect((await talk.ask("POST", `/sagas/${runId}/signal/go`, {})).status).toBe(202);
       await ends(talk, runId, "succeeded");
     }
+  },
+
+  async "runs and attempts that wait for their turn"(talk) {
+    const key = { inputs: { key: talk.place.newRunId() } };
+    const waitOf = async (runId: string) => (await talk.ask("GET", `/sagas/${runId}/explain`)).body.waiting_for;
+    const turnOf = async (runId: string): Promise<string> => {
+      const seen = async () => (await talk.aside.ask("GET", `/sagas/${runId}`)).body as { readonly wakeup_at?: string };
+      return until(async () => (await seen()).wakeup_at, { what: "its turn" });
+    };
+    const first = await talk.start("begins-rarely", key);
+    await until(async () => (await talk.aside.run(first)).paused_reason === "signal");
+    const [second, third] = [await talk.start("begins-rarely", key), await talk.start("begins-rarely", key)];
+    const [next, later] = [await turnOf(second), await turnOf(third)];
+    expect(Date.parse(later) - Date.parse(next), "one an hour").toBe(3_600_000);
+    const rate = { kind: "rate_limit", limit: 1, per_ms: 3_600_000, burst: 1, key: key.inputs.key };
+    expect(await waitOf(second)).toMatchObject([{ ...rate, ahead: 0, scope: "workflow:begins-rarely" }]);
+    expect(await waitOf(third)).toMatchObject([{ ...rate, ahead: 1 }]);
+    const { body: waiting } = await talk.ask("GET", `/sagas/${third}`);
+    expect(waiting).toMatchObject({ state: "paused", paused_reason: "rate_limit", wakeup_at: later });
+    const { body: stats } = await talk.ask("GET", "/workflows/begins-rarely/stats");
+    expect(stats.rate_limit.waiting).toBeGreaterThanOrEqual(2);
+    // The one in between is lost, and the last one goes back.
+    for (const runId of [second, third]) {
+      await talk.ask("POST", `/sagas/${runId}/cancel`, {});
+      await ends(talk, runId, "cancelled");
+    }
+    const fourth = await talk.start("begins-rarely", key);
+    expect(await turnOf(fourth), "both turns are there again").toBe(next);
+    await talk.ask("POST", `/sagas/${fourth}/terminate`, { reason: "enough" });
+    await talk.ask("POST", `/sagas/${first}/signal/go`, {});
+    await ends(talk, first, "succeeded");
+    const calls = [await talk.start("calls-slowly", key), await talk.start("calls-slowly", key)];
+    const turns: number[] = [];
+    for (const runId of calls) {
+      await ends(talk, runId, "succeeded");
+      const { items } = (await talk.ask("GET", `/sagas/${runId}/events?limit=100`)).body;
+      const rows = items as { event_type: string; recorded_at: string; metadata?: { kind?: string; at?: string } }[];
+      const taken = rows.find(({ metadata }) => metadata?.kind === "turn_taken");
+      const sent = rows.find(({ event_type: type }) => type === "step.dispatched");
+      turns.push(Date.parse(taken?.metadata?.at ?? ""));
+      expect(Date.parse(sent?.recorded_at ?? ""), "not before its turn").toBeGreaterThanOrEqual(turns.at(-1) ?? 0);
+    }
+    expect(Math.abs((turns[1] ?? 0) - (turns[0] ?? 0)), "two a second").toBeGreaterThanOrEqual(499);
   },
 
   async "what was registered and published a moment ago"(talk) {

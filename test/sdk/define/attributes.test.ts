@@ -11,7 +11,7 @@ function kindOf(name: string): tables.AttributeKind {
   if (name === "CEL") return "cel";
   if (name === "list of CEL") return "cels";
   if (name === "JSON Schema 2020-12") return "schema";
-  if (["concurrency", "retention", "RetryPolicy", "compensation"].includes(name)) return "parts";
+  if (["concurrency", "rate_limit", "retention", "RetryPolicy", "compensation"].includes(name)) return "parts";
   if (/template|^number$|^integer$|^object of any value/.test(name)) return "value";
   return /branch|case|step id|^id$/.test(name) ? "target" : "plain";
 }

@@ -23,6 +23,7 @@ export function everything() {
     },
     ...{ createdAt: "2026-01-01T00:00:00Z", createdBy: "ann", input },
     concurrency: { key: ({ inputs }) => inputs.n, limit: 2, onLimit: "refuse" },
+    rateLimit: { key: ({ inputs }) => inputs.n, limit: 2, perMs: 1_000, burst: 3 },
     retention: { days: 30, failedDays: 400 },
   })
     .noop("note", { ...common, when: ({ inputs }) => cel`${inputs.n} > 1` })
@@ -90,6 +91,7 @@ export function calls() {
     .action("ac", pinned(shop.charge), {
       ...{ inputs: { amount_cents: 5 }, timeoutMs: 1, queueTimeoutMs: 2, heartbeatTimeoutMs: 3 },
       concurrency: { key: ({ inputs }) => inputs.n, limit: 3 },
+      rateLimit: { key: ({ inputs }) => inputs.n, limit: 3, perMs: ({ inputs }) => inputs.n, burst: 1 },
       retry: {
         maxAttempts: -1,
         initialBackoffMs: 1,

@@ -68,7 +68,7 @@ export interface Operations extends RunOperations {
         readonly awaited_signal?: string | undefined;
         /** 1 to 128 of A-Z a-z 0-9 _ . : - */
         readonly current_step?: string | undefined;
-        readonly paused_reason?: readonly ("signal" | "event" | "user_task" | "timer" | "children" | "retry" | "concurrency" | "incident" | "operator" | "quarantine")[] | undefined;
+        readonly paused_reason?: readonly ("signal" | "event" | "user_task" | "timer" | "children" | "retry" | "concurrency" | "rate_limit" | "incident" | "operator" | "quarantine")[] | undefined;
         readonly incident?: boolean | undefined;
         readonly incident_in?: readonly string[] | undefined;
         readonly error_code?: string | undefined;
@@ -276,6 +276,8 @@ export interface Operations extends RunOperations {
       readonly in_flight: number;
       /** Slots that its runs hold, and runs that wait for one, over all keys. Absent: neither. */
       readonly concurrency?: { readonly held: number; readonly waiting: number } | undefined;
+      /** Runs that wait for their turn under its rate limit, over all keys. Absent: none. */
+      readonly rate_limit?: { readonly waiting: number } | undefined;
     };
   };
   /** Get what ended in each part of the last hours, and how long runs and steps took */

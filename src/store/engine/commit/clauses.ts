@@ -269,6 +269,34 @@ tickets_returned as (
   ],
 };
 
+/** Turns are asked for, taken and given back in the runs' own commits. One that is asked for anew is behind all others. */
+const TURNS: Section = {
+  relations: ["turn", "turn_taken", "turn_returned"],
+  writes: [
+    (from, won) => `
+turns_asked as (
+  insert into rate_tickets (run_id, entry, shard, tenant_id, scope, key, step_id, rate_limit, per_ms, burst, admitted)
+  select turn.run_id, turn.entry, turn.shard, turn.tenant_id, turn.scope, turn.key, turn.step_id, turn.rate_limit, turn.per_ms,
+    turn.burst, turn.admitted
+  from ${from.turn} where ${won("turn.run_id")}
+  on conflict (run_id, entry) do update set ticket = excluded.ticket, scope = excluded.scope, key = excluded.key,
+    rate_limit = excluded.rate_limit, per_ms = excluded.per_ms, burst = excluded.burst, admitted = excluded.admitted,
+    at_us = null, before_us = null, after_us = null, returned = false
+)`,
+    (from, won) => `
+turns_taken as (
+  delete from rate_tickets using ${from.turn_taken}
+  where rate_tickets.run_id = turn_taken.run_id and rate_tickets.entry = turn_taken.entry and ${won("turn_taken.run_id")}
+)`,
+    (from, won) => `
+turns_returned as (
+  update rate_tickets set returned = true from ${from.turn_returned}
+  where rate_tickets.run_id = turn_returned.run_id and rate_tickets.entry = turn_returned.entry
+    and ${won("turn_returned.run_id")}
+)`,
+  ],
+};
+
 /** Rows that only some steps write. */
 const OCCASIONAL: Section = {
   relations: [
@@ -368,4 +396,5 @@ export const OWED: readonly Section[] = [
   KEPT_ENTRIES,
   OUTGOING_EVENTS,
   TICKETS,
+  TURNS,
 ];
