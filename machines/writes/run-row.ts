@@ -159,6 +159,7 @@ export type StoredIdentity = Pick<
   | "rerunOf"
   | "traceparent"
   | "linkedTrace"
+  | "precedence"
 > &
   Pick<StartMark, "idempotencyKey" | "labels" | "given">;
 
@@ -180,6 +181,7 @@ function storedIdentity(run: RunIdentity, { idempotencyKey, labels, given }: Sta
     rerunOf: run.rerunOf,
     traceparent: run.traceparent,
     linkedTrace: run.linkedTrace,
+    precedence: run.precedence,
     idempotencyKey,
     labels,
     given,

@@ -3,6 +3,7 @@ import {
   actionText,
   type DispatchId,
   type JsonObject,
+  type Precedence,
   type StepError,
   variablesOf,
   withoutCorrection,
@@ -41,6 +42,7 @@ interface IdentityView {
   readonly delayedUntil?: number;
   readonly labels?: Readonly<Record<string, string>>;
   readonly rerunOf?: string;
+  readonly precedence?: Precedence;
 }
 
 export function runItem(row: RunViewRow): JsonObject {
@@ -60,6 +62,9 @@ export function runItem(row: RunViewRow): JsonObject {
     output: row.output,
     business_key: row.businessKey,
     labels: identity.labels,
+    priority: identity.precedence?.priority,
+    fairness_key: identity.precedence?.key,
+    fairness_weight: identity.precedence?.weight,
     started_at: row.startedAt,
     last_event_at: row.lastEventAt,
     terminal_at: row.terminalAt,
