@@ -8,6 +8,7 @@ import type { Logger } from "../log.js";
 import {
   announceTo,
   type DueEvent,
+  leaseAgain,
   leaseDueEvents,
   leaseEvents,
   markAnnounced,
@@ -25,8 +26,11 @@ const CONCURRENCY = 4;
 /** Event ids waiting in memory. One more is dropped, and found again by the poll. */
 const QUEUE_LIMIT = 10_000;
 
-/** Gets every event at least once, by its id, after the waiting runs. If it throws, the event stays due and is announced again. */
-export type EventListener = (event: Pick<DueEvent, "id" | "topic" | "headers">) => Promise<void>;
+/**
+ * Gets every event at least once, by its id, after the waiting runs. Whether it has written anything. If it throws, the event stays due and is announced
+ * again.
+ */
+export type EventListener = (event: Pick<DueEvent, "id" | "topic" | "headers">) => Promise<boolean>;
 
 export interface AnnouncerOptions {
   readonly sql: Sql;
@@ -94,33 +98,36 @@ export class Announcer implements EventAnnouncer {
   private async announceAll(due: readonly DueEvent[]): Promise<void> {
     const atOnce = new Semaphore(CONCURRENCY);
     const done = await Promise.all(due.map((event) => atOnce.run(() => this.announceOne(event))));
-    const announced = due.filter((_, nth) => done[nth]).map(({ id }) => id);
+    const announced = done.filter((event) => event !== undefined);
     if (announced.length > 0) await markAnnounced(this.options.sql, announced);
   }
 
-  /** Whether nothing is owed for the event any more. */
-  private async announceOne(event: DueEvent): Promise<boolean> {
+  /** The event, of which nothing is owed any more if it still has this lease. Undefined: it is due again. */
+  private async announceOne(event: DueEvent): Promise<DueEvent | undefined> {
     try {
       return await this.notifyAll(event);
     } catch (error) {
       this.options.log.warn({ err: error, eventId: event.id }, "event not announced completely, it is due again");
-      return false;
+      return undefined;
     }
   }
 
-  /** All waiting runs, in batches, then the listeners. False: stopped halfway, or another node continues. */
-  private async notifyAll(event: DueEvent): Promise<boolean> {
-    const { sql, listeners = [], tenantsApart } = this.options;
+  /** All waiting runs, in batches, then the listeners. Undefined: stopped halfway, or another node continues. */
+  private async notifyAll(event: DueEvent): Promise<DueEvent | undefined> {
+    const { sql, tenantsApart } = this.options;
     for (let rest: DueEvent | undefined = event; rest; ) {
       const { notices, event: next, complete } = await announceTo(sql, rest, { tenantsApart });
       for (const notice of notices) this.deliver(event.id, notice);
-      if (complete) {
-        for (const listener of listeners) await listener(event);
-        return true;
-      }
+      if (complete) return this.tellListeners(rest);
       rest = this.loop.stopping ? undefined : next;
     }
-    return false;
+    return undefined;
+  }
+
+  private async tellListeners(event: DueEvent): Promise<DueEvent | undefined> {
+    let written = false;
+    for (const listener of this.options.listeners ?? []) written = (await listener(event)) || written;
+    return written ? leaseAgain(this.options.sql, event) : event;
   }
 
   private deliver(eventId: string, { id, runId }: Notice): void {

@@ -32,20 +32,23 @@ export interface TransitionsOptions {
 export class Transitions {
   constructor(private readonly options: TransitionsOptions) {}
 
-  /** Throws if the store is away: the event stays due then. */
-  async onEvent({ id, topic }: { readonly id: string; readonly topic: string }): Promise<void> {
-    if (topic !== RECORD_TRANSITION_TOPIC) return;
+  /** Whether any trigger has fired. Throws if the store is away: the event stays due then. */
+  async onEvent({ id, topic }: { readonly id: string; readonly topic: string }): Promise<boolean> {
+    if (topic !== RECORD_TRANSITION_TOPIC) return false;
     const event = await eventById(this.options.sql, id);
     const transition = event && recordTransition(event.payload);
-    if (!event || !transition) return;
+    if (!event || !transition) return false;
+    let fired = false;
     for (let last: string | undefined, more = true; more; ) {
       const { sql, tenantsApart } = this.options;
       const { tenantId } = event;
       const matching = await matchingTriggers(sql, { ...transition, tenantId, tenantsApart }, last, BATCH);
       for (const trigger of matching) await this.fire(trigger, transition, event);
+      fired ||= matching.length > 0;
       last = matching.at(-1)?.id;
       more = matching.length === BATCH;
     }
+    return fired;
   }
 
   private async fire(trigger: TriggerRow, transition: RecordTransition, event: PublishedEvent): Promise<void> {

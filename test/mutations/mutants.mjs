@@ -2487,4 +2487,12 @@ export const MUTANTS = [
     test: "test/operate/precedence.test.ts",
     red: "the precedence of a run is that of its root, in every branch, item, sub-saga and spawned run",
   },
+  {
+    name: "events: what was announced counts as announced, whatever the store has of it",
+    file: "src/store/engine/announcements.ts",
+    find: " and e.due_at = done.lease",
+    replace: "",
+    test: "test/run/events.test.ts",
+    red: "the announcer keeps an event due, if a standby took over that lacks what was announced",
+  },
 ];

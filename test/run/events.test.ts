@@ -7,6 +7,7 @@ import { asRunId, type RunCommit } from "../../machines/index.js";
 import { EVERYTHING } from "../../src/access/index.js";
 import { Announcer, type EventListener } from "../../src/events/announcer.js";
 import { uuidv7 } from "../../src/ids.js";
+import { type DueEvent, leaseAgain, leaseEvents, markAnnounced } from "../../src/store/engine/announcements.js";
 import { correlatedRuns } from "../../src/store/engine/correlation.js";
 import { publishEvent } from "../../src/store/engine/events.js";
 import { Pruner } from "../../src/store/upkeep/pruner.js";
@@ -301,6 +302,7 @@ describe("the announcer", { tags: "short" }, () => {
     const listener: EventListener = async ({ id, topic }) => {
       heard.push(`${topic} ${id === one.id}`);
       if (heard.length < 3) throw new Error("not yet");
+      return false;
     };
     const next = announcerOf(there, [listener]);
     for (let round = 0; round < 3; round++) {
@@ -315,6 +317,45 @@ describe("the announcer", { tags: "short" }, () => {
     await next.tick();
     await allEnd(database.sql, runIds);
     expect(await taken()).toBe(30);
+    await next.stop();
+  });
+
+  it("keeps an event due, if a standby took over that lacks what was announced", async () => {
+    await announcer.stop();
+    const of = uuidv7();
+    const runIds = await Promise.all(Array.from({ length: 5 }, () => start(here.starter, "hear", { inputs: { of } })));
+    await until(async () => (await database.sql`select from event_waits`).length === runIds.length);
+    const one = event(of);
+    await publishEvent(database.sql, one);
+    const due = async () => {
+      const [row] = await database.sql`select due_at::text as lease from events where id = ${one.id}`;
+      return (row as { lease: string | null }).lease;
+    };
+    await database.sql`update events set due_at = now() - interval '1 s' where id = ${one.id}`;
+    const published = await due();
+    // The notices were committed, and are gone; the fires of the second round as well.
+    const failsOver = async (fired: boolean) => {
+      await database.sql`delete from inbox`;
+      await database.sql`update events set told_to = null, due_at = ${published}::text::timestamptz where id = ${one.id}`;
+      return fired;
+    };
+    const outcomes = [() => failsOver(false), () => failsOver(true), async () => true];
+    const next = new Announcer({
+      ...{ sql: database.sql, log: silentLog, afterCommit: () => {} },
+      listeners: [async () => (await outcomes.shift()?.()) === true],
+    });
+    for (const left of [2, 1]) {
+      await next.tick();
+      expect([outcomes.length, await due()]).toEqual([left, published]);
+    }
+    const [leased] = await leaseEvents(database.sql, [one.id]);
+    const again = await leaseAgain(database.sql, leased as DueEvent);
+    await database.sql`update events set due_at = ${published}::text::timestamptz where id = ${one.id}`;
+    await markAnnounced(database.sql, [leased as DueEvent, again as DueEvent]);
+    expect(await due()).toBe(published);
+    await next.tick();
+    expect(await due()).toBeNull();
+    await allEnd(database.sql, runIds);
     await next.stop();
   });
 

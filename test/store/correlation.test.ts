@@ -5,7 +5,7 @@ import { compileExpression } from "../../machines/expression/index.js";
 import { asRunId, type RunId } from "../../machines/index.js";
 import { eventConditions } from "../../machines/steps/event.js";
 import { uuidv7 } from "../../src/ids.js";
-import { announceTo } from "../../src/store/engine/announcements.js";
+import { announceTo, type DueEvent, leaseEvents } from "../../src/store/engine/announcements.js";
 import { correlatedRuns } from "../../src/store/engine/correlation.js";
 import { publishEvent } from "../../src/store/engine/events.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
@@ -83,8 +83,9 @@ describe("an event", () => {
     for (let from = 0; from < others.length; from += 1_000) await insert(others.slice(from, from + 1_000));
     const event = await publish({ of: "order-3000", region: "north", more: "x" }, { order: { id: "order-3002" } });
     const read = async () => {
+      const [leased] = await leaseEvents(database.sql, [event.id]);
       const before = await rowsRead();
-      const { notices } = await announceTo(database.sql, { ...event, told_to: null });
+      const { notices } = await announceTo(database.sql, leased as DueEvent);
       await database.sql`update events set told_to = null`;
       return { notices, rows: (await rowsRead()) - before };
     };

@@ -11,11 +11,16 @@ const LEASE_SECONDS = 10;
 const BATCH = 500;
 
 export interface DueEvent extends CorrelatedEvent {
+  /**
+   * Until when it is leased, as the store has it: the token of the node that announces it. Another node, and a standby that took over without the last
+   * seconds, have another one.
+   */
+  readonly lease: string;
   /** The last run that was notified; runs are notified in the order of their ids. */
   readonly told_to: string | null;
 }
 
-const COLUMNS = "e.id, e.topic, e.headers, e.tenant_id, e.told_to";
+const COLUMNS = "e.id, e.topic, e.headers, e.tenant_id, e.told_to, e.due_at::text as lease";
 
 /** Leases events that are due, without waiting for rows that another node has locked. */
 export function leaseDueEvents(sql: Sql, limit: number): Promise<readonly DueEvent[]> {
@@ -53,7 +58,7 @@ export interface Announced {
 /**
  * Notifies the next batch of runs that wait for the event. A run that begins to wait later needs no notice: it scans the events after its
  * own commit, and sees this one. Each run is notified once: its row and the place to continue from are written in one statement, and only
- * by the node that continues from the event's current place.
+ * under the event's present lease.
  */
 export async function announceTo(
   sql: Sql,
@@ -64,24 +69,24 @@ export async function announceTo(
   const last = waiting.at(-1);
   if (last === undefined) return { notices: [], event, complete: true };
   const notices = waiting.map((runId) => ({ runId, id: noticeId(event.id, runId) }));
-  const moved = await send(sql, event, notices, last);
-  if (!moved) return { notices: [], event: undefined, complete: false };
-  return { notices, event: { ...event, told_to: last }, complete: false };
+  const lease = await send(sql, event, notices, last);
+  if (lease === undefined) return { notices: [], event: undefined, complete: false };
+  return { notices, event: { ...event, lease, told_to: last }, complete: false };
 }
 
-/** False: another node has moved the event on in the meantime. */
+/** The event's new lease. Undefined: it has another one than this node knows. */
 async function send(
   sql: Sql,
-  { id, told_to: from }: DueEvent,
+  { id, lease }: DueEvent,
   notices: readonly Notice[],
   last: string,
-): Promise<boolean> {
+): Promise<string | undefined> {
   const command = JSON.stringify({ type: "event", eventId: id });
-  const moved = await sql`
+  const [moved] = await sql<{ lease: string }[]>`
     with moved as (
       update events set told_to = ${last}, due_at = now() + make_interval(secs => ${LEASE_SECONDS})
-      where id = ${id} and told_to is not distinct from ${from}::uuid and due_at is not null
-      returning id
+      where id = ${id} and due_at = ${lease}::timestamptz
+      returning due_at::text as lease
     ), sent as (
       insert into inbox (id, run_id, shard, command, due_at)
       select t.id, t.run_id, t.shard, ${command}::text::json, now() + interval '1 second'
@@ -89,13 +94,27 @@ async function send(
         ${notices.map(({ runId }) => shardOf(runId))}::text[]::int2[]) t(id, run_id, shard)
       where exists (select 1 from moved)
       on conflict (id) do nothing
-    ) select id from moved`;
-  return moved.count > 0;
+    ) select lease from moved`;
+  return moved?.lease;
 }
 
-/** Nothing is owed for these events any more. */
-export async function markAnnounced(sql: Sql, ids: readonly string[]): Promise<void> {
-  await sql`update events set due_at = null where id = any(${[...ids]}::text[]::uuid[])`;
+/** Another lease of the event, which the store has only if it also has all that was written under this one. Undefined: it has another one by now. */
+export async function leaseAgain(sql: Sql, event: DueEvent): Promise<DueEvent | undefined> {
+  const [found] = await sql<{ lease: string }[]>`
+    update events set due_at = now() + make_interval(secs => ${LEASE_SECONDS})
+    where id = ${event.id} and due_at = ${event.lease}::timestamptz
+    returning due_at::text as lease`;
+  return found && { ...event, lease: found.lease };
+}
+
+/** Nothing is owed any more for those of the events that still have these leases. */
+export async function markAnnounced(sql: Sql, events: readonly DueEvent[]): Promise<void> {
+  const ids = events.map(({ id }) => id);
+  const leases = events.map(({ lease }) => lease);
+  await sql`
+    update events e set due_at = null
+    from unnest(${ids}::text[]::uuid[], ${leases}::text[]::timestamptz[]) done (id, lease)
+    where e.id = done.id and e.due_at = done.lease`;
 }
 
 /** The derivation of a command's id must never change: a repeat is recognised by it. */
