@@ -1,7 +1,7 @@
 // Precedence: what a start says of the turn of its run among those that wait for the same worker or slot. The law of the turns of levels is here, because
 // the queue of calls and the function `grant_in_turn` of Postgres follow the same one. It holds no queue.
 
-/** A storage format: it stands in the identity of a run, and on its tickets. */
+/** A storage format, and one of messages between nodes: it stands in the identity of a run, on its tickets, and in what asks for a worker. */
 export interface Precedence {
   /** From 1, the highest, to 5. Absent: 3. */
   readonly priority?: number;

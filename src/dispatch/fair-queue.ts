@@ -13,7 +13,7 @@ interface Row<T> {
   /** Items that had a turn before, when their run could not answer. They go before the fresh ones. */
   readonly requeued: Map<string, T>;
   readonly fresh: Map<string, T>;
-  /** Present while items wait, or have waited, that are not all of the usual kind. It has the fresh ones then. */
+  /** Present once an item has come that is not of the usual kind, until none is left. It has the fresh ones then. */
   turns: Turns<T> | undefined;
 }
 
