@@ -83,6 +83,7 @@ export * from "./state/frame.js";
 export * from "./state/group.js";
 export * from "./state/identity.js";
 export * from "./state/lifecycle.js";
+export * from "./state/precedence.js";
 export type { QuarantineProof, TrialDeath } from "./state/proof.js";
 export { type CommandReach, isWithin } from "./state/reach.js";
 export * from "./state/record.js";

@@ -57,11 +57,12 @@ export function queueCall(
 }
 
 export function dispatchRequest(
-  { tenantId }: Pick<RunIdentity, "tenantId">,
+  { tenantId, precedence }: Pick<RunIdentity, "tenantId" | "precedence">,
   dispatchId: DispatchId,
   call: ActionCall,
 ): Send {
-  return { kind: "dispatch.request", dispatchId, call, ...(tenantId !== undefined && { tenantId }) };
+  const request = { kind: "dispatch.request", dispatchId, call, ...(tenantId !== undefined && { tenantId }) } as const;
+  return precedence ? { ...request, precedence } : request;
 }
 
 function queueDue({ now }: Draft, { queueTimeoutMs }: ActionCall): number | undefined {

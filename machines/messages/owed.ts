@@ -4,6 +4,7 @@
 import type { ActionCall } from "../state/call.js";
 import type { Unprotected } from "../state/frame.js";
 import type { GivenAtStart, RunIdentity } from "../state/identity.js";
+import type { Precedence } from "../state/precedence.js";
 import type { UndoEntry } from "../state/rollback.js";
 import { type SlotKey, type SlotRequest, slotTenant } from "../state/slot.js";
 import type { TurnRequest } from "../state/turn.js";
@@ -42,6 +43,7 @@ export type Send =
       readonly call: ActionCall;
       /** Of the run: not every worker serves it. */
       readonly tenantId?: string;
+      readonly precedence?: Precedence;
     }
   /** The call was dispatched: it is sent to the worker, and sent again until it is accepted or answered. */
   | { readonly kind: "dispatch.send"; readonly dispatch: Dispatch }
@@ -301,14 +303,19 @@ export function childStarted(child: NewChild): Owed {
 }
 
 /** The store answers with `slot_granted` or `slot_refused`. `admitted`: the waiting list had room when its start was accepted. */
-export function ticketOf({ run }: Pick<Owing, "run">, request: SlotRequest, admitted: boolean): Row<"ticket"> {
+export function ticketOf({ run }: Asking, request: SlotRequest, admitted: boolean): Row<"ticket"> {
   const { entry, stepId, slot, limit, onLimit } = request;
   const { scope, key } = slot;
   const about = { run_id: run.id, entry, shard: shardNumber(run.id), tenant_id: slotTenant(slot), scope, key };
-  return { ...about, step_id: stepId, slot_limit: limit, on_limit: onLimit, admitted };
+  return { ...about, step_id: stepId, slot_limit: limit, on_limit: onLimit, admitted, precedence: run.precedence };
 }
 
-export function slotRequested(by: Pick<Owing, "run">, request: SlotRequest): Owed {
+/** The run that asks for a slot. */
+interface Asking {
+  readonly run: Pick<RunIdentity, "id" | "precedence">;
+}
+
+export function slotRequested(by: Asking, request: SlotRequest): Owed {
   const row = ticketOf(by, request, false);
   return { writes: [{ to: "ticket", row }], sends: [{ kind: "slot", slot: request.slot, asked: true }] };
 }

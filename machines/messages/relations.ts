@@ -217,6 +217,8 @@ export const RELATIONS = {
     slot_limit: "int4",
     on_limit: "text",
     admitted: "bool",
+    /** A Precedence. Null: as any other's. */
+    precedence: "json?",
   },
   ticket_gone: { run_id: "uuid", entry: "int4" },
   /** A ticket that gives its slot back, and waits again at its old place. */

@@ -1,6 +1,7 @@
 // The identity of a run: fixed at its creation.
 import type { RunId } from "../values/ids.js";
 import type { JsonObject } from "../values/json.js";
+import type { Precedence } from "./precedence.js";
 
 export interface RunIdentity {
   readonly id: RunId;
@@ -41,6 +42,8 @@ export interface RunIdentity {
   readonly startup?: JsonObject;
   /** The run above that has `startup`. */
   readonly startupFrom?: RunId;
+  /** Its turn among those that wait, and that of all runs below it. Absent: as any other's. */
+  readonly precedence?: Precedence;
   /** The run that this one was started from again. */
   readonly rerunOf?: RunId;
   /** The run that this one goes on from. Its first step is `startStep`. */

@@ -49,6 +49,7 @@ export const spawnSaga = stepType({
       ...{ id, workflowId, version, definitionId, inputs, entrypoint, startedAt: facts.now },
       ...{ tenantId: run.tenantId, dryRun: run.dryRun, features: run.features },
       ...(timeoutMs !== undefined && { expiresAt: facts.now + timeoutMs }),
+      ...(run.precedence && { precedence: run.precedence }),
       ...(startupSource(run) !== undefined && { startup }),
       ...traceBelow(run, facts.traces),
     };

@@ -20,10 +20,12 @@ import {
 } from "../attribute/kinds.js";
 import { Place } from "../attribute/problem.js";
 import { writtenObject } from "../attribute/written.js";
+import { LEVELS, MAX_FAIRNESS_KEY, type Precedence, precedenceOf, WEIGHTS } from "../state/precedence.js";
 import { isObject, type JsonObject, measure } from "../values/json.js";
 import { MAX_VERSION } from "../values/limits.js";
 import * as misfit from "../values/misfit.js";
 import { inOnePiece } from "../values/slices.js";
+import { isLongerThan } from "../values/text.js";
 import { LONGEST_WAIT_MS, parseInstant } from "../values/time.js";
 
 const moment: Kind<number> = {
@@ -35,6 +37,27 @@ const moment: Kind<number> = {
       time ?? place.problem(typeof raw === "string" ? misfit.notOfFormat("date-time") : misfit.wrongType("string"))
     );
   },
+};
+
+const fairnessKey: Kind<string> = {
+  name: "string",
+  written: { type: "string", minLength: 1, maxLength: MAX_FAIRNESS_KEY },
+  parse(raw, place) {
+    const text = plainText.parse(raw, place);
+    if (text === undefined) return undefined;
+    if (text === "") return place.problem(misfit.tooShort(1));
+    return isLongerThan(text, MAX_FAIRNESS_KEY) ? place.problem(misfit.tooLong(MAX_FAIRNESS_KEY)) : text;
+  },
+};
+
+/** The turn of the runs among those that wait for a worker or a slot. */
+const PRECEDENCE = {
+  priority: optional(
+    plainNumber({ min: 1, max: LEVELS, whole: true }),
+    "Of its runs: 1 is the highest, 3 the usual one.",
+  ),
+  fairness_key: optional(fairnessKey, "Of its runs: keys share by their weights what they wait for."),
+  fairness_weight: optional(plainNumber(WEIGHTS), "Of the fairness key. Default: 1."),
 };
 
 const CRON = {
@@ -59,6 +82,7 @@ const CRON = {
     3_600_000,
     "How late that may be.",
   ),
+  ...PRECEDENCE,
 };
 
 const RECORD_TRANSITION = {
@@ -66,6 +90,7 @@ const RECORD_TRANSITION = {
   from_state: required(plainText, "Compared with the event's."),
   to_state: required(plainText, "Compared with the event's."),
   input_mapping: optional(object, "The inputs of the run: templates over `record` and `event`."),
+  ...PRECEDENCE,
 };
 
 export type CronConfig = Parsed<typeof CRON>;
@@ -182,5 +207,17 @@ function triggerAt(document: unknown, place: Place): Trigger | undefined {
 function ruleAt(type: TriggerType, config: unknown, place: Place): TriggerRule | undefined {
   if (!isObject(config)) return place.problem(misfit.wrongType("object"));
   const parsed = CONFIGS[type].parse(config, place);
+  if (parsed?.fairness_weight !== undefined && parsed.fairness_key === undefined)
+    return place.at("fairness_key").problem("is required with fairness_weight");
   return parsed && ({ type, config: parsed } as TriggerRule);
+}
+
+/** The precedence of the runs that a trigger with this config starts. The config was checked when it was stored. */
+export function triggeredPrecedence(config: JsonObject): Precedence | undefined {
+  const { priority, fairness_key: key, fairness_weight: weight } = config;
+  return precedenceOf({
+    ...(typeof priority === "number" && { priority }),
+    ...(typeof key === "string" && { key }),
+    ...(typeof weight === "number" && { weight }),
+  });
 }

@@ -152,6 +152,7 @@ export type StoredIdentity = Pick<
   | "forkedFrom"
   | "traceparent"
   | "linkedTrace"
+  | "precedence"
 > &
   Pick<StartMark, "idempotencyKey" | "labels" | "given">;
 
@@ -174,6 +175,7 @@ function storedIdentity(run: RunIdentity, { idempotencyKey, labels, given }: Sta
     forkedFrom: run.forkedFrom,
     traceparent: run.traceparent,
     linkedTrace: run.linkedTrace,
+    precedence: run.precedence,
     idempotencyKey,
     labels,
     given,

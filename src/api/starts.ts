@@ -2,7 +2,17 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Static } from "typebox";
 import * as Type from "typebox";
-import { LONGEST_WAIT_MS, misfit, parseRunId, type RunId, UUID_PATTERN } from "../../machines/index.js";
+import {
+  LEVELS,
+  LONGEST_WAIT_MS,
+  MAX_FAIRNESS_KEY,
+  misfit,
+  parseRunId,
+  precedenceOf,
+  type RunId,
+  UUID_PATTERN,
+  WEIGHTS,
+} from "../../machines/index.js";
 import { ownerFor } from "../access/index.js";
 import { badRequest, conflict, notConfigured } from "../errors.js";
 import { uuidVersion } from "../ids.js";
@@ -60,6 +70,17 @@ const MEMBERS = {
   idempotency_key: Type.Optional(IdempotencyKey),
   business_key: Type.Optional(BusinessKey),
   labels: Type.Optional(Labels),
+  priority: Type.Optional(Type.Integer({ minimum: 1, maximum: LEVELS, description: "1 is the highest; default 3." })),
+  fairness_key: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: MAX_FAIRNESS_KEY,
+      description: "Keys share by their weights what their runs wait for, within a tenant and a priority.",
+    }),
+  ),
+  fairness_weight: Type.Optional(
+    Type.Number({ minimum: WEIGHTS.min, maximum: WEIGHTS.max, description: "Of the fairness key; default 1." }),
+  ),
   delay_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: LONGEST_WAIT_MS })),
   timeout_ms: Type.Optional(Type.Integer({ minimum: 1, maximum: LONGEST_WAIT_MS })),
 };
@@ -231,9 +252,16 @@ function startRequest(request: FastifyRequest<{ Body: Static<typeof Members> }>)
     labels: body.labels,
     delayMs: body.delay_ms,
     timeoutMs: body.timeout_ms,
+    precedence: precedenceIn(body),
     ...traceOf(request),
     actor: principal.actor,
   };
+}
+
+/** Throws 400 for a weight without a key. */
+function precedenceIn({ priority, fairness_key: key, fairness_weight: weight }: Static<typeof Members>) {
+  if (weight !== undefined && key === undefined) throw wrong("fairness_key", "is required with fairness_weight");
+  return precedenceOf({ priority, key, weight });
 }
 
 /** The service derives such ids for runs that are still to be started: who took one would take the place of that run. */

@@ -131,6 +131,8 @@ const READS: readonly Tool[] = [
   },
 ];
 
+const START_WORDS = ["workflow_id", "inputs", "business_key", "on_conflict", "priority", "fairness_key"] as const;
+
 const ACTS: readonly Tool[] = [
   {
     name: "start_run",
@@ -140,12 +142,14 @@ const ACTS: readonly Tool[] = [
       inputs: data("Its inputs"),
       business_key: text("A key to find the run by"),
       on_conflict: text("While a run holds the business key: reject, return or cancel_old"),
+      priority: { type: "integer", minimum: 1, maximum: 5, description: "1 is the highest; default 3" },
+      fairness_key: text("The keys of a priority share what their runs wait for"),
       idempotency_key: text("The same key again starts nothing"),
     },
     required: ["workflow_id"],
     acts: true,
     call: (service, given) =>
-      service.post("/sagas/start", words(given, "workflow_id", "inputs", "business_key", "on_conflict"), {
+      service.post("/sagas/start", words(given, ...START_WORDS), {
         key: String(given.idempotency_key ?? randomUUID()),
       }),
   },

@@ -178,7 +178,7 @@ export class Core {
   }
 
   private composeDispatcher(): NodeDispatcher {
-    const { nodeId, config, sql, log, clock, scheduler, metrics, egress, alone, callbacks, surroundings } =
+    const { nodeId, config, sql, log, clock, scheduler, metrics, egress, alone, callbacks, surroundings, tenants } =
       this.foundations;
     const connect = surroundings?.connectBroker;
     const { bus, placement, membership } = this;
@@ -190,6 +190,7 @@ export class Core {
         http: { guard: egress.workers, signing: egress.secrets.signing },
         ...(config.amqpUrl !== undefined && { rabbitmq: { url: config.amqpUrl, connect } }),
       },
+      shareOf: (tenantId) => tenants.dispatchShare(tenantId),
       withRows: (dispatchIds) => owedEffects(sql, dispatchIds),
       delivered: (transport, outcome) => metrics.handOvers.inc({ transport, outcome }),
       nodeId,

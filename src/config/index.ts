@@ -89,6 +89,8 @@ export interface Config extends Readonly<Present<AccessSettings>> {
   readonly licensesFile?: string;
   /** `SAGA_STARTUP_VARIABLES_FILE`. */
   readonly startupVariablesFile?: string;
+  /** `SAGA_TENANT_SHARES_FILE`. Absent: all tenants have the same. */
+  readonly tenantSharesFile?: string;
   /** `SAGA_STARTUP_VARIABLES_URL` and the settings beside it. */
   readonly startupProvider?: StartupProviderConfig;
   /** `SAGA_DEFINITIONS_DIR`. */
@@ -262,6 +264,7 @@ function readRest(environment: Environment) {
     stepsPerCommit: environment.integer("SAGA_STEPS_PER_COMMIT", { min: 1, max: 64 }) ?? 64,
     licensesFile: environment.text("SAGA_LICENSES_FILE"),
     startupVariablesFile: environment.text("SAGA_STARTUP_VARIABLES_FILE"),
+    tenantSharesFile: environment.text("SAGA_TENANT_SHARES_FILE"),
     startupProvider: readStartupProvider(environment),
     definitionsDir: environment.text("SAGA_DEFINITIONS_DIR"),
     egressAllow: environment.hosts("SAGA_EGRESS_ALLOW") ?? [],

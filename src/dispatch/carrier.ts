@@ -14,7 +14,7 @@ import type { CommandOptions } from "../run/ports.js";
 import type { FairQueue, Pool } from "./fair-queue.js";
 import type { AwayDestination } from "./push/destinations.js";
 import type { Ask, Tell } from "./relay/messages.js";
-import type { ActionName, ConnectedWorker, DispatchHolder, Obstacle, WantedCall } from "./workers.js";
+import type { ActionName, ConnectedWorker, DispatchHolder, Obstacle, WaitingCount, WantedCall } from "./workers.js";
 
 export type TransportName = ActionCall["transport"];
 
@@ -64,7 +64,7 @@ export interface Carrier {
   /** Why calls of the action wait here. Undefined: this carrier has not tried to hand one over. */
   obstacle?(name: ActionName): Obstacle | undefined;
   /** The actions of committed dispatches that no worker holds and that wait for one, and how many. */
-  unheld?(): Iterable<readonly [name: ActionName, waiting: number]>;
+  unheld?(): Iterable<WaitingCount>;
   /** Undefined: it is not here, or this carrier does not know who has it. */
   holder?(dispatchId: DispatchId): DispatchHolder | undefined;
   /** Sends nothing more; answers that have arrived are recorded within the grace period. */

@@ -2,7 +2,7 @@
 // their port only: how a worker is reached is a carrier's decision, what a run does with an offer is the run's. It
 // stores nothing.
 
-import type { ActionCall, Answer, Dispatch, DispatchId, RunCommand, RunId } from "../../machines/index.js";
+import type { ActionCall, Answer, Dispatch, DispatchId, Precedence, RunCommand, RunId } from "../../machines/index.js";
 import { EVERYTHING } from "../access/index.js";
 import type { Bus } from "../bus/bus.js";
 import { overloaded } from "../errors.js";
@@ -10,7 +10,7 @@ import type { Log } from "../log.js";
 import type { CommandOptions, Dispatcher, Runs } from "../run/ports.js";
 import type { AwayFrom, Carrier, CarrierHost, CreditWaiter, Reservation, TransportName } from "./carrier.js";
 import { type LocalWorkers, WorkerDirectory } from "./directory.js";
-import { FairQueue } from "./fair-queue.js";
+import { FairQueue, type ShareOf } from "./fair-queue.js";
 import type { DispatchLimits } from "./limits.js";
 import { Offers, type OffersHost, QueuedCall } from "./offers.js";
 import type { Ownership } from "./ownership.js";
@@ -36,6 +36,8 @@ export interface CallDispatcherOptions {
   readonly limits: DispatchLimits;
   readonly log: Log;
   readonly nameCall: NameCall;
+  /** How many turns in a row a tenant's calls have. Absent: one. */
+  readonly shareOf?: ShareOf | undefined;
 }
 
 /** What waits for the credit of one transport. Invariant: it has found no credit since credit last came free. */
@@ -45,15 +47,8 @@ interface Lane {
   carrier?: Carrier;
 }
 
-const newLane = (): Lane => ({ queue: new FairQueue() });
-
 export class CallDispatcher implements Dispatcher, LocalWorkers {
-  private readonly lanes: Readonly<Record<TransportName, Lane>> = {
-    grpc: newLane(),
-    http: newLane(),
-    rmq: newLane(),
-    request: newLane(),
-  };
+  private readonly lanes: Readonly<Record<TransportName, Lane>>;
   private readonly carriers: Carrier[] = [];
   /** Calls that are in a queue, being offered, or backing off. */
   private readonly waiting = new Map<DispatchId, QueuedCall>();
@@ -65,6 +60,8 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
   private overflowing = false;
 
   constructor(private readonly options: CallDispatcherOptions) {
+    const newLane = (): Lane => ({ queue: new FairQueue(options.shareOf) });
+    this.lanes = { grpc: newLane(), http: newLane(), rmq: newLane(), request: newLane() };
     const host: OffersHost = {
       command: (runId, command) => this.command(runId, command),
       isWaiting: (queued) => this.waiting.get(queued.dispatchId) === queued,
@@ -147,7 +144,7 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
     return reservation;
   }
 
-  enqueue(runId: RunId, dispatchId: DispatchId, asked: ActionCall, tenantId?: string): void {
+  enqueue(runId: RunId, dispatchId: DispatchId, asked: ActionCall, tenantId?: string, precedence?: Precedence): void {
     if (this.stopping || this.isHeldByCarrier(dispatchId)) return;
     const call = this.options.nameCall(asked, tenantId);
     const known = this.waiting.get(dispatchId);
@@ -159,7 +156,7 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
     const pool = carrier?.poolOf?.(call);
     const queued = new QueuedCall(runId, dispatchId, call, pool, (self) => this.tryOffer(self));
     this.waiting.set(dispatchId, queued);
-    if (!queue.add(call, dispatchId, queued, { pool })) return;
+    if (!queue.add(call, dispatchId, queued, { pool, precedence })) return;
     this.serve(call.transport, pool?.group ?? call.service);
     if (queue.size > 0) carrier?.sharing?.creditWanted();
   }

@@ -1,17 +1,27 @@
-// A fair queue for credit: first come, first served within an action and a tenant, and these take turns within a service. Where credit is that of a
-// pool and not of a service, the actions and pools of a group take turns. It has no timer and no limit: its users decide how many
-// items may wait, and for how long.
-import { type ActionName, nameKey, nameOf } from "./workers.js";
+// A fair queue for credit: tenants take turns by their shares, the actions of a tenant take turns, and within an action the order is that of turns.ts: first come,
+// first served, where no item has a precedence. Where credit is that of a pool and not of a service, the actions and pools of a group take turns. It has no timer
+// and no limit: its users decide how many items may wait, and for how long.
+import { type Precedence, USUAL_PRIORITY } from "../../machines/index.js";
+import { type FlowName, Turns } from "./turns.js";
+import { type ActionName, nameKey, nameOf, type WaitingCount } from "./workers.js";
 
-/** The items of one action, for the runs of one tenant, and of one node. */
+/** The items of one action, for the runs of one tenant. */
 interface Row<T> {
+  readonly key: string;
   readonly name: ActionName;
-  /** The node whose items these are; "" is this node. */
-  readonly nodeId: string;
-  readonly pool: Pool | undefined;
+  readonly group: string;
   /** Items that had a turn before, when their run could not answer. They go before the fresh ones. */
   readonly requeued: Map<string, T>;
   readonly fresh: Map<string, T>;
+  /** Present once an item has come that is not of the usual kind, until none is left. It has the fresh ones then. */
+  turns: Turns<T> | undefined;
+}
+
+interface Tenant<T> {
+  readonly rows: Map<string, Row<T>>;
+  readonly share: number;
+  /** What is left of its turn. */
+  left: number;
 }
 
 /** What has credit, where the service of an action has not: an address, for example. */
@@ -22,55 +32,75 @@ export interface Pool {
 }
 
 export interface Place {
-  /** Another node, whose items for the action take turns with those of this node. */
-  readonly nodeId?: string;
   readonly pool?: Pool | undefined;
+}
+
+export interface Joining extends Place {
+  readonly requeued?: boolean;
+  readonly precedence?: Precedence | undefined;
+  /** The item is one of another node, which has a flow of its own in each level. */
+  readonly nodeId?: string;
 }
 
 /** How far down a row `takeFirst` looks for an item that fits. */
 const TAKE_FIRST_DEPTH = 100;
 
+/** How many turns in a row a tenant has. */
+export type ShareOf = (tenantId: string | undefined) => number;
+
 export class FairQueue<T> {
-  /** The rows of each service, or of each group of a pool. */
-  private readonly groups = new Map<string, Map<string, Row<T>>>();
+  /** The tenants that wait for each service, or for each group of a pool. */
+  private readonly groups = new Map<string, Map<string, Tenant<T>>>();
   private count = 0;
+
+  constructor(private readonly shareOf: ShareOf = () => 1) {}
 
   get size(): number {
     return this.count;
   }
 
   /** True if the item is the only one of its row. If it is not, the items before it have already found no credit. */
-  add(
-    name: ActionName,
-    id: string,
-    item: T,
-    { requeued = false, ...place }: Place & { requeued?: boolean } = {},
-  ): boolean {
-    const row = this.rowOf(name, place);
-    const side = requeued ? row.requeued : row.fresh;
-    if (!side.has(id)) this.count++;
-    side.set(id, item);
+  add(name: ActionName, id: string, item: T, joining: Joining = {}): boolean {
+    const row = this.rowOf(name, joining);
+    const { requeued = false, precedence, nodeId } = joining;
+    if (requeued) {
+      if (!row.requeued.has(id)) this.count++;
+      row.requeued.set(id, item);
+    } else if (row.turns || precedence || nodeId !== undefined) {
+      row.turns ??= new Turns(row.fresh);
+      if (row.turns.add(flowOf(precedence, nodeId), precedence?.weight ?? 1, id, item)) this.count++;
+    } else {
+      if (!row.fresh.has(id)) this.count++;
+      row.fresh.set(id, item);
+    }
     return length(row) === 1;
   }
 
   remove(name: ActionName, id: string, place: Place = {}): void {
-    const row = this.groups.get(groupOf(name, place))?.get(rowKey(name, place));
+    const row = this.groups
+      .get(groupOf(name, place))
+      ?.get(name.tenantId ?? "")
+      ?.rows.get(rowKey(name, place));
     if (!row) return;
-    if (row.requeued.delete(id) || row.fresh.delete(id)) this.count--;
+    if (row.requeued.delete(id) || (row.turns ? row.turns.remove(id) : row.fresh.delete(id))) this.count--;
     this.dropIfEmpty(row);
   }
 
   /**
-   * Gives the heads of the rows to `tryServe`, row after row, until each row's head was refused. An item that was
+   * Gives the heads of the rows to `tryServe`, in turns, until each row's head was refused. An item that was
    * served leaves the queue.
    */
   serve(group: string, tryServe: (item: T) => boolean): void {
-    const rows = this.groups.get(group);
-    if (!rows) return;
-    const refused = new Set<string>();
-    let progress = true;
-    while (progress) progress = this.serveRound(rows, refused, tryServe);
-    if (rows.size === 0 && this.groups.get(group) === rows) this.groups.delete(group);
+    const tenants = this.groups.get(group);
+    if (!tenants) return;
+    if (tenants.size === 1)
+      for (const { rows } of tenants.values()) {
+        const open = [...rows.values()];
+        while (this.serveOne(rows, open, tryServe));
+      }
+    else this.serveTenants(tenants, tryServe);
+    for (const [id, { rows }] of tenants) if (rows.size === 0) tenants.delete(id);
+    if (tenants.size === 0 && this.groups.get(group) === tenants) this.groups.delete(group);
   }
 
   serveAll(tryServe: (item: T) => boolean): void {
@@ -78,17 +108,22 @@ export class FairQueue<T> {
   }
 
   /** This node's own actions, and how many items wait for each. */
-  *ownCounts(): IterableIterator<readonly [name: ActionName, waiting: number]> {
-    for (const rows of this.groups.values())
-      for (const row of rows.values()) if (row.nodeId === "") yield [row.name, length(row)];
+  *ownCounts(): IterableIterator<WaitingCount> {
+    for (const { name, requeued, fresh, turns } of this.rows()) {
+      if (!turns) yield [name, requeued.size + fresh.size];
+      else if (requeued.size + turns.own > 0) yield [name, requeued.size + turns.own, turns.ownLevels()];
+    }
   }
 
   /** Removes the first of this node's items for the action that fits, among the first hundred. */
   takeFirst(name: ActionName, fits: (item: T) => boolean): T | undefined {
-    const row = this.groups.get(name.service)?.get(rowKey(name, {}));
+    const row = this.groups
+      .get(name.service)
+      ?.get(name.tenantId ?? "")
+      ?.rows.get(rowKey(name, {}));
     if (!row) return undefined;
     let depth = TAKE_FIRST_DEPTH;
-    for (const side of [row.requeued, row.fresh]) {
+    for (const side of [row.requeued, row.turns ? EMPTY : row.fresh]) {
       for (const [id, item] of side) {
         if (depth-- === 0) return undefined;
         if (!fits(item)) continue;
@@ -96,7 +131,10 @@ export class FairQueue<T> {
         return item;
       }
     }
-    return undefined;
+    const taken = row.turns?.takeFirst(fits, depth);
+    if (taken !== undefined) this.count--;
+    this.dropIfEmpty(row);
+    return taken;
   }
 
   clear(): void {
@@ -104,34 +142,58 @@ export class FairQueue<T> {
     this.count = 0;
   }
 
+  private *rows(): IterableIterator<Row<T>> {
+    for (const tenants of this.groups.values()) for (const { rows } of tenants.values()) yield* rows.values();
+  }
+
   private rowOf(name: ActionName, place: Place): Row<T> {
+    const { tenantId } = name;
     const group = groupOf(name, place);
-    const rows = this.groups.get(group) ?? new Map<string, Row<T>>();
-    this.groups.set(group, rows);
+    const tenants = this.groups.get(group) ?? new Map<string, Tenant<T>>();
+    this.groups.set(group, tenants);
+    const tenant = tenants.get(tenantId ?? "") ?? newTenant<T>(this.shareOf(tenantId));
+    tenants.set(tenantId ?? "", tenant);
     const key = rowKey(name, place);
-    const row = rows.get(key) ?? newRow<T>(name, place);
-    rows.set(key, row);
+    const row = tenant.rows.get(key) ?? newRow<T>(name, group, key);
+    tenant.rows.set(key, row);
     return row;
   }
 
-  /** One turn for each row that is not refused yet. True if any item was served. */
-  private serveRound(rows: Map<string, Row<T>>, refused: Set<string>, tryServe: (item: T) => boolean): boolean {
-    let progress = false;
-    for (const [key, row] of [...rows]) {
-      if (refused.has(key)) continue;
-      if (!this.serveHead(row, tryServe)) {
-        refused.add(key);
-        continue;
-      }
-      progress = true;
-      // Behind the others: the next call begins with a row that was not served last.
-      rows.delete(key);
-      if (length(row) > 0) rows.set(key, row);
+  private serveTenants(tenants: Map<string, Tenant<T>>, tryServe: (item: T) => boolean): void {
+    const open = Array.from(tenants, ([id, tenant]) => ({ id, tenant, rows: [...tenant.rows.values()] }));
+    for (let next = open.shift(); next; next = open.shift()) {
+      const { id, tenant, rows } = next;
+      while (tenant.left > 0 && this.serveOne(tenant.rows, rows, tryServe)) tenant.left--;
+      // What is left of its turn it has when there is credit again.
+      if (tenant.left > 0) continue;
+      tenant.left = tenant.share;
+      // Behind the others: the next call begins with a tenant that was not served last.
+      if (tenants.delete(id)) tenants.set(id, tenant);
+      open.push(next);
     }
-    return progress;
+  }
+
+  /** One item of a tenant. `open`: its rows that were not refused yet, in the order of their turns. False: all were. */
+  private serveOne(rows: Map<string, Row<T>>, open: Row<T>[], tryServe: (item: T) => boolean): boolean {
+    for (let row = open.shift(); row; row = open.shift()) {
+      if (!this.serveHead(row, tryServe)) continue;
+      // Behind the others: the next call begins with a row that was not served last.
+      if (rows.get(row.key) === row) rows.delete(row.key);
+      if (length(row) === 0) return true;
+      rows.set(row.key, row);
+      open.push(row);
+      return true;
+    }
+    return false;
   }
 
   private serveHead(row: Row<T>, tryServe: (item: T) => boolean): boolean {
+    if (row.requeued.size === 0 && row.turns) {
+      const outcome = row.turns.serve(tryServe);
+      if (outcome === "served") this.count--;
+      if (row.turns?.size === 0) row.turns = undefined;
+      return outcome !== "refused";
+    }
     const side = row.requeued.size > 0 ? row.requeued : row.fresh;
     const head = side.entries().next();
     if (head.done) return false;
@@ -142,26 +204,41 @@ export class FairQueue<T> {
   }
 
   private dropIfEmpty(row: Row<T>): void {
+    // Its fresh items were in the same map.
+    if (row.turns?.size === 0) row.turns = undefined;
     if (length(row) > 0) return;
-    const group = groupOf(row.name, row);
-    const rows = this.groups.get(group);
-    rows?.delete(rowKey(row.name, row));
-    if (rows?.size === 0) this.groups.delete(group);
+    const id = row.name.tenantId ?? "";
+    const tenants = this.groups.get(row.group);
+    const tenant = tenants?.get(id);
+    tenant?.rows.delete(row.key);
+    if (tenant?.rows.size === 0) tenants?.delete(id);
+    if (tenants?.size === 0) this.groups.delete(row.group);
   }
 }
 
-function newRow<T>(name: ActionName, { nodeId = "", pool }: Place): Row<T> {
-  return { name: nameOf(name), nodeId, pool, requeued: new Map(), fresh: new Map() };
+const EMPTY = new Map<string, never>();
+
+function flowOf(precedence: Precedence | undefined, nodeId: string | undefined): FlowName {
+  const level = precedence?.priority ?? USUAL_PRIORITY;
+  if (nodeId !== undefined) return { level, id: `node ${nodeId}`, own: false };
+  return { level, id: precedence?.key === undefined ? "" : `key ${precedence.key}`, own: true };
 }
 
-function length(row: Row<unknown>): number {
-  return row.requeued.size + row.fresh.size;
+const newTenant = <T>(share: number): Tenant<T> => ({ rows: new Map(), share, left: share });
+
+function newRow<T>(name: ActionName, group: string, key: string): Row<T> {
+  // Every member from the beginning: a row has one shape.
+  return { key, name: nameOf(name), group, requeued: new Map(), fresh: new Map(), turns: undefined };
+}
+
+function length({ requeued, fresh, turns }: Pick<Row<unknown>, "requeued" | "fresh" | "turns">): number {
+  return requeued.size + (turns ? turns.size : fresh.size);
 }
 
 function groupOf({ service }: ActionName, { pool }: Place): string {
   return pool?.group ?? service;
 }
 
-function rowKey(name: ActionName, { nodeId = "", pool }: Place): string {
-  return `${nameKey(name)} ${nodeId} ${pool?.key ?? ""}`;
+function rowKey(name: ActionName, { pool }: Place): string {
+  return `${nameKey(name)} ${pool?.key ?? ""}`;
 }

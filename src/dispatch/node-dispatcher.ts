@@ -6,6 +6,7 @@ import type { Dispatcher, Runs } from "../run/ports.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import type { AwayFrom, TransportName } from "./carrier.js";
 import { CallDispatcher } from "./dispatcher.js";
+import type { ShareOf } from "./fair-queue.js";
 import { GrpcCarrier, type GrpcWorkers } from "./grpc/carrier.js";
 import { HttpOutlet, type HttpOutletOptions } from "./http/outlet.js";
 import { DEFAULT_LIMITS, type DispatchLimits } from "./limits.js";
@@ -39,6 +40,8 @@ export interface DispatcherOptions {
   readonly delivered?: (transport: TransportName, kind: Delivery["kind"]) => void;
   /** With access on, workers serve the runs of their tenants, and dispatches carry the credential of their reports. */
   readonly access?: DispatchAccess;
+  /** How many turns in a row a tenant's calls have. Absent: one. */
+  readonly shareOf?: ShareOf;
   /** The nodes that share their workers with this one. Absent: the node is alone. */
   readonly peers?: Peers;
   /** Which of these dispatches still have their outbox rows. Absent: all. */
@@ -98,7 +101,10 @@ export function createDispatcher(options: DispatcherOptions): NodeDispatcher {
   const { nodeId, peers, runs, log } = options;
   const ownership = new Ownership(nodeId, peers);
   const nameCall = options.access ? byTenant : byAction;
-  const dispatcher = new CallDispatcher({ nodeId, ownership, limits, log, nameCall, ...(peers && { bus: peers.bus }) });
+  const shareOf = options.shareOf;
+  const dispatcher = new CallDispatcher({
+    ...{ nodeId, ownership, limits, log, nameCall, shareOf, ...(peers && { bus: peers.bus }) },
+  });
   if (runs) dispatcher.bind(runs);
   const workers = dispatcher.add(
     "grpc",

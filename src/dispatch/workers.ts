@@ -99,6 +99,17 @@ export interface NodeWorker extends ConnectedWorker {
   readonly nodeId: string;
 }
 
+/** Calls of one level of priority that wait. A wire format. */
+export interface WaitingLevel {
+  readonly priority: number;
+  readonly calls: number;
+  /** The sum of the weights of the fairness keys that wait. */
+  readonly weight: number;
+}
+
+/** How many calls of an action wait, and of which levels where a run has a precedence. */
+export type WaitingCount = readonly [name: ActionName, waiting: number, levels?: readonly WaitingLevel[]];
+
 /** The calls of one action that wait for a worker, those included whose worker is gone. */
 export interface WaitingAction extends CalledAction {
   readonly calls: number;

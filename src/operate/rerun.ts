@@ -79,6 +79,7 @@ function requestOf(
     features: identity.features,
     businessKey: businessKey ?? undefined,
     labels: changes.labels ?? identity.labels,
+    ...(identity.precedence && { precedence: identity.precedence }),
     ...(identity.given?.timeoutMs !== undefined && { timeoutMs: identity.given.timeoutMs }),
     ...options,
   };

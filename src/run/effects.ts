@@ -59,7 +59,8 @@ export class Effects {
     switch (send.kind) {
       case "dispatch.request":
         // A dispatch of the same commit has its worker already.
-        if (!sent.has(send.dispatchId)) dispatcher.enqueue(runId, send.dispatchId, send.call, send.tenantId);
+        if (!sent.has(send.dispatchId))
+          dispatcher.enqueue(runId, send.dispatchId, send.call, send.tenantId, send.precedence);
         return;
       case "dispatch.send":
         return dispatcher.send(send.dispatch);

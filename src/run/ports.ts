@@ -8,6 +8,7 @@ import type {
   Dispatch,
   DispatchId,
   JsonObject,
+  Precedence,
   RunCommand,
   RunContext,
   RunId,
@@ -34,6 +35,8 @@ export interface StartRequest {
   readonly labels?: Readonly<Record<string, string>>;
   readonly delayMs?: number;
   readonly timeoutMs?: number;
+  /** Its turn among those that wait for a worker or a slot. Absent: as any other's. */
+  readonly precedence?: Precedence;
   /** The trigger whose fire starts the run. */
   readonly triggerId?: string;
   /** The run that is started again. */
@@ -101,8 +104,8 @@ export interface CommandOptions {
 export interface Dispatcher {
   /** Reserves a worker's credit for this dispatch, if a worker has some now. The credit is held until `resolved`. */
   reserve(dispatchId: DispatchId, call: ActionCall, tenantId?: string): { readonly workerId?: string } | undefined;
-  /** Waits for credit on behalf of the run, then sends the run an `offer`. A repeat changes nothing. */
-  enqueue(runId: RunId, dispatchId: DispatchId, call: ActionCall, tenantId?: string): void;
+  /** Waits for credit on behalf of the run, in its turn, then sends the run an `offer`. A repeat changes nothing. */
+  enqueue(runId: RunId, dispatchId: DispatchId, call: ActionCall, tenantId?: string, precedence?: Precedence): void;
   /** Hands over a committed dispatch, again and unchanged if the stream is lost, until `resolved` or its deadline. A repeat changes nothing. */
   send(dispatch: Dispatch): void;
   cancel(dispatchId: DispatchId, reason: string): void;

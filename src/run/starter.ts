@@ -332,6 +332,7 @@ function identityOf(
     ...(request.traceparent !== undefined && { traceparent: request.traceparent }),
     ...(delayMs > 0 && { delayedUntil: startedAt + delayMs }),
     ...(timeoutMs !== undefined && { expiresAt: startedAt + delayMs + timeoutMs }),
+    ...(request.precedence && { precedence: request.precedence }),
   };
 }
 

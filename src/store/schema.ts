@@ -6,6 +6,7 @@ import {
   bigint,
   bigserial,
   boolean,
+  doublePrecision,
   index,
   integer,
   pgTable,
@@ -637,12 +638,23 @@ export const concurrencyTickets = pgTable(
     grantedAt: time("granted_at"),
     reservedUntil: time("reserved_until"),
     cancelledAt: time("cancelled_at"),
+    /** With the next two, the precedence of its run, every default filled in; `fairness_key` is empty where there is none. Null: its run has none. */
+    priority: smallint("priority"),
+    fairnessKey: text("fairness_key"),
+    fairnessWeight: doublePrecision("fairness_weight"),
+    /** Of the first ticket of a fairness key: when the key has its turn, in the time of its level. Null: it has just come. */
+    turn: doublePrecision("turn"),
+    /** Of the ticket that has waited longest: the turn of a level that was taken last. */
+    levelTurn: smallint("level_turn"),
   },
   (t) => [
     primaryKey({ columns: [t.runId, t.entry] }),
     index("concurrency_tickets_by_key").on(t.scope, t.key, t.tenantId, t.ticket),
     index("concurrency_tickets_waiting").on(t.scope, t.key, t.tenantId, t.ticket).where(sql`granted_at is null`),
     index("concurrency_tickets_held").on(t.scope, t.key, t.tenantId, t.ticket).where(sql`granted_at is not null`),
+    index("concurrency_tickets_in_turn")
+      .on(t.scope, t.key, t.tenantId, t.priority, t.fairnessKey, t.ticket)
+      .where(sql`granted_at is null and priority is not null`),
     index("concurrency_tickets_reserved").on(t.scope, t.key, t.tenantId).where(sql`reserved_until is not null`),
     index("concurrency_tickets_refusable")
       .on(t.scope, t.key, t.tenantId)

@@ -1,4 +1,4 @@
-// Settings of tenants, from two files that are read once at the start: licence groups, and variables that their runs start with.
+// Settings of tenants, from files that are read once at the start: licence groups, variables that their runs start with, and shares of the workers.
 // Credentials are not here: authentication is the API's matter.
 import { readFileSync } from "node:fs";
 import { FORBIDDEN_NAMES, isObject, type JsonObject, measure } from "../../machines/index.js";
@@ -13,24 +13,29 @@ export interface TenantSettings {
   licensed(tenantId: string | undefined, group: string): boolean;
   /** Variables that the tenant's runs start with; the caller's override them. */
   startupVariables(tenantId: string | undefined): JsonObject;
+  /** How many turns in a row the tenant's calls have where those of several tenants wait for a worker. */
+  dispatchShare(tenantId: string | undefined): number;
 }
 
 /**
- * `licensesFile`: {"<tenant id>" or "*": ["group", …]}. `startupVariablesFile`: {"<tenant id>" or "*": {name: value}}.
+ * `licensesFile`: {"<tenant id>" or "*": ["group", …]}. `startupVariablesFile`: {"<tenant id>" or "*": {name: value}}. `tenantSharesFile`: {"<tenant id>" or "*": share}.
  * Throws ConfigError, which names the file and its problems.
  */
 export function readTenantSettings(files: {
   readonly licensesFile?: string;
   readonly startupVariablesFile?: string;
+  readonly tenantSharesFile?: string;
 }): TenantSettings {
   const licences = readByTenant(files.licensesFile, isGroups, "a list of licence groups");
   const variables = readByTenant(files.startupVariablesFile, areVariables, "an object of variables") ?? {};
+  const shares = readByTenant(files.tenantSharesFile, isShare, `an integer from 1 to ${MOST_SHARE}`) ?? {};
   return {
     licensed: (tenantId, group) =>
       !licences ||
       Boolean(ofTenant(licences, tenantId)?.includes(group)) ||
       Boolean(licences[EVERYONE]?.includes(group)),
     startupVariables: (tenantId) => ({ ...variables[EVERYONE], ...ofTenant(variables, tenantId) }),
+    dispatchShare: (tenantId) => ofTenant(shares, tenantId) ?? shares[EVERYONE] ?? 1,
   };
 }
 
@@ -71,4 +76,10 @@ export function areVariables(value: unknown): value is JsonObject {
 
 function isGroups(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((group) => typeof group === "string");
+}
+
+const MOST_SHARE = 1_000;
+
+function isShare(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= MOST_SHARE;
 }

@@ -2,7 +2,13 @@
 // follows from the fire, so that the second start of a fire finds the run of the first.
 
 import type { Sql } from "postgres";
-import { asRunId, type ExpressionError, firstCharacters, type RunId } from "../../machines/index.js";
+import {
+  asRunId,
+  type ExpressionError,
+  firstCharacters,
+  type RunId,
+  triggeredPrecedence,
+} from "../../machines/index.js";
 import { EVERYTHING } from "../access/index.js";
 import type { Catalog } from "../catalog/catalog.js";
 import { SagaError } from "../errors.js";
@@ -105,8 +111,10 @@ export class TriggeredStarts {
     const { program } = (await catalog.published(trigger.workflowId, version)) ?? {};
     const missing = program && missingLicence(program, tenantId, { catalog, licences });
     if (missing !== undefined) throw new SagaError(403, "forbidden", missing);
+    const precedence = triggeredPrecedence(trigger.config);
     const { runId } = await starter.start({
       ...{ workflowId: trigger.workflowId, version, inputs, tenantId, runId: fireRunId(id) },
+      ...(precedence && { precedence }),
       ...{ variables: {}, dryRun: false, features: {}, triggerId: trigger.id, actor: `trigger:${trigger.id}` },
     });
     return runId;

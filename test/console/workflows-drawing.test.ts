@@ -228,7 +228,15 @@ describe("figures", () => {
 });
 
 describe("a start form", () => {
-  const options = { entrypoint: "", businessKey: "", onConflict: "", labels: "", dryRun: false };
+  const options = {
+    entrypoint: "",
+    businessKey: "",
+    onConflict: "",
+    priority: "",
+    fairnessKey: "",
+    labels: "",
+    dryRun: false,
+  };
 
   it("sends what was filled in, and nothing else", () => {
     const workflow = { id: "order", version: 2 };
@@ -237,6 +245,8 @@ describe("a start form", () => {
       entrypoint: "late",
       businessKey: "k",
       onConflict: "return",
+      priority: "5",
+      fairnessKey: "shop-7",
       labels: "region = eu\n\nurl=a=b",
       dryRun: true,
     };
@@ -245,6 +255,8 @@ describe("a start form", () => {
         entrypoint: "late",
         business_key: "k",
         on_conflict: "return",
+        priority: 5,
+        fairness_key: "shop-7",
         labels: { region: "eu", url: "a=b" },
         dry_run: true,
       },

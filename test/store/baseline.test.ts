@@ -52,6 +52,7 @@ const READ_BY_CLIENTS = [
 /** What a database has that drizzle would not make of the schema. */
 const BEYOND_DRIZZLE: readonly string[] = [
   "function give_turns(text,text,uuid,integer)",
+  "function grant_in_turn(text,text,uuid,integer,integer)",
   "function grant_slots(text,text,uuid,integer)",
   "function is_passed_over(uuid,text)",
   "function keep_terminal_run()",

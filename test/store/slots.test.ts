@@ -353,3 +353,96 @@ describe("what is known of slots", () => {
     expect(await slotQueue(store.sql, EVERYTHING, three, 0)).toEqual({ ahead: 1, limit: 1, holders: [one] });
   });
 });
+
+describe("granting in turn", () => {
+  /** Waiting tickets of a key, one commit each. */
+  const waitingFor = async (key: SlotKey, many: number, precedence?: Row<"ticket">["precedence"], limit = 1) => {
+    const runs: RunId[] = [];
+    for (let nth = 0; nth < many; nth++) runs.push(await waiting(key, { slot_limit: limit, precedence }));
+    return runs;
+  };
+  /** Who has the slots, one after the other, each given back at once. */
+  const next = async (key: SlotKey, many: number) => {
+    const got: RunId[] = [];
+    while (got.length < many) {
+      const news = await grantSlots(store.sql, key);
+      if (news.length === 0) break;
+      for (const { to } of news) {
+        got.push(to);
+        await end(to);
+      }
+    }
+    return got;
+  };
+  const shares = (got: readonly RunId[], groups: Readonly<Record<string, readonly RunId[]>>) =>
+    Object.fromEntries(
+      Object.entries(groups).map(([name, runs]) => [name, got.filter((run) => runs.includes(run)).length]),
+    );
+
+  it("gives the levels of priority their turns in the ratio 16 : 8 : 4 : 2 : 1, and of a level first to the oldest", async () => {
+    const key = newKey();
+    const groups: Record<string, RunId[]> = {};
+    for (const priority of [5, 4, 2, 1]) groups[priority] = await waitingFor(key, 40 / priority, { priority });
+    groups[3] = await waitingFor(key, 8);
+    const got = await next(key, 31);
+    expect(shares(got, groups)).toEqual({ 1: 16, 2: 8, 3: 4, 4: 2, 5: 1 });
+    expect(got.filter((run) => groups[1]?.includes(run))).toEqual(groups[1]?.slice(0, 16));
+    expect((await next(key, 200)).length, "no ticket is left").toBe(40 + 20 + 10 + 8 + 8 - 31);
+    expect(await ticketsOf(key)).toEqual([]);
+  });
+
+  it("gives the fairness keys of a level their turns by weight, with one slot as with several", async () => {
+    for (const limit of [1, 3]) {
+      const key = newKey();
+      const many = await waitingFor(key, 30, { key: "many" }, limit);
+      const heavy = await waitingFor(key, 24, { key: "heavy", weight: 3 }, limit);
+      const plain = await waitingFor(key, 10, undefined, limit);
+      const got = await next(key, 30);
+      expect(shares(got, { many, heavy, plain })).toEqual({ many: 6, heavy: 18, plain: 6 });
+      expect(got.filter((run) => many.includes(run))).toEqual(many.slice(0, 6));
+      await next(key, 200);
+    }
+  });
+
+  it("a key that always has one waiting gets no more than its share", async () => {
+    const key = newKey();
+    const patient = await waitingFor(key, 30, { key: "patient" });
+    const quick: RunId[] = [];
+    let own = 0;
+    for (let nth = 0; nth < 20; nth++) {
+      if (own === quick.length) quick.push(...(await waitingFor(key, 1, { key: "quick" })));
+      const got = await next(key, 1);
+      own += got.filter((run) => quick.includes(run)).length;
+      expect([...patient, ...quick]).toEqual(expect.arrayContaining(got));
+    }
+    // Each time it joins behind the one whose turn is next, by one turn of its own: it has a third or more, and never more than half.
+    expect(own).toBeGreaterThanOrEqual(6);
+    expect(own).toBeLessThanOrEqual(10);
+    await next(key, 200);
+  });
+
+  it("counts as ahead those of the same or a higher priority that have waited longer", async () => {
+    const key = newKey();
+    const [holder, low] = [await waiting(key), await waiting(key, { precedence: { priority: 5 } })];
+    await next(key, 0);
+    expect((await grantSlots(store.sql, key)).map(({ to }) => to)).toEqual([holder]);
+    const [usual, high] = [await waiting(key), await waiting(key, { precedence: { priority: 1, key: "k" } })];
+    const ahead = async (runId: RunId) => (await slotQueue(store.sql, EVERYTHING, runId, 0))?.ahead;
+    expect([await ahead(low), await ahead(usual), await ahead(high)]).toEqual([0, 0, 0]);
+    const last = await waiting(key, { precedence: { priority: 5 } });
+    expect(await ahead(last)).toBe(3);
+    await end(holder);
+    expect(await next(key, 9)).toEqual([high, usual, low, last]);
+  });
+
+  it("does not wait for a commit that removes the ticket whose turn it is", async () => {
+    const key = newKey();
+    const [leaving, following] = [await waiting(key, { precedence: { priority: 1 } }), await waiting(key)];
+    const session = store.session();
+    await session.sql.begin(async (transaction) => {
+      await transaction`delete from concurrency_tickets where run_id = ${leaving}`;
+      expect(await told(key)).toEqual([[following, granted()]]);
+    });
+    await session.close();
+  });
+});

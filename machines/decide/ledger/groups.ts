@@ -140,6 +140,7 @@ export function inheritedIdentity(
     depth: (run.depth ?? 0) + 1,
     startedAt: now,
     startupFrom: startupSource(run),
+    precedence: run.precedence,
     ...traceBelow(run, facts.traces),
   };
 }

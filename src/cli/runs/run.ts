@@ -21,6 +21,9 @@ export interface Run {
   readonly current_step?: string;
   readonly business_key?: string;
   readonly labels?: Readonly<Record<string, string>>;
+  readonly priority?: number;
+  readonly fairness_key?: string;
+  readonly fairness_weight?: number;
   readonly tenant_id?: string;
   readonly inputs?: Readonly<Record<string, unknown>>;
   readonly variables?: Readonly<Record<string, unknown>>;

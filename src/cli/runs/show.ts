@@ -17,6 +17,8 @@ export function runLines(run: Run, terminal: Terminal): string[] {
       ["  waits for", waitOf(run)],
       ["  continues", run.wakeup_at],
       ["  key", run.business_key && safe(run.business_key)],
+      ["  priority", run.priority === undefined ? undefined : String(run.priority)],
+      ["  fairness", run.fairness_key && safe(`${run.fairness_key}, weight ${run.fairness_weight ?? 1}`)],
       ["  labels", labels.length > 0 ? safe(labels.join(", ")) : undefined],
       ["  tenant", run.tenant_id],
       ["  parent", run.parent_run_id && `${run.parent_run_id} at ${run.parent_step_id ?? "?"}`],

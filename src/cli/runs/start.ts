@@ -67,12 +67,24 @@ async function bodyIn(context: Context): Promise<Readonly<Record<string, unknown
     business_key: context.text("businessKey"),
     on_conflict: context.text("onConflict"),
     ...debounceIn(context),
+    priority: context.integer("priority", { min: 1, max: 5 }),
+    fairness_key: context.text("fairnessKey"),
+    fairness_weight: weightIn(context),
     labels: context.pairs("label"),
     tenant_id: context.text("tenant"),
     dry_run: context.flag("dryRun") || undefined,
     ...(delayMs !== undefined && { delay_ms: delayMs }),
     ...(runTimeoutMs !== undefined && { timeout_ms: runTimeoutMs }),
   };
+}
+
+function weightIn(context: Context): number | undefined {
+  const text = context.text("fairnessWeight");
+  if (text === undefined) return undefined;
+  if (context.text("fairnessKey") === undefined) throw context.wrong("--fairness-weight is that of a --fairness-key");
+  const weight = Number(text);
+  if (text.trim() !== "" && weight >= 0.001 && weight <= 1_000) return weight;
+  throw context.wrong("--fairness-weight must be a number from 0.001 to 1000");
 }
 
 function debounceIn(context: Context) {

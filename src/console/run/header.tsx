@@ -197,9 +197,13 @@ const RunLink = ({ id, as, more = "" }: { id: string; as: string; more?: string 
 );
 
 function Labels({ run }: { run: Run }) {
-  const { business_key, labels = {}, tenant_id } = run;
+  const { business_key, labels = {}, tenant_id, priority, fairness_key } = run;
   const tenant = useSeesTenants([run]) ? tenant_id : undefined;
-  const facts = [["business key", business_key], ["tenant", tenant], ...Object.entries(labels)] as const;
+  const turn = [
+    ["priority", priority],
+    ["fairness key", fairness_key],
+  ] as const;
+  const facts = [["business key", business_key], ["tenant", tenant], ...turn, ...Object.entries(labels)] as const;
   return (
     <dl>
       {facts.map(

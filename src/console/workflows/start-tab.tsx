@@ -8,7 +8,9 @@ import { SchemaForm } from "../parts/form.js";
 import { Refused } from "../parts/notes.js";
 import { labelsOf, type Options, startBody } from "./start.js";
 
-const NONE: Options = { entrypoint: "", businessKey: "", onConflict: "", labels: "", dryRun: false };
+const NONE: Options = {
+  ...{ entrypoint: "", businessKey: "", onConflict: "", priority: "", fairnessKey: "", labels: "", dryRun: false },
+};
 
 export default function StartTab({ workflow }: { workflow: Workflow }) {
   if (workflow.published) return <StartForm workflow={workflow} />;
@@ -87,6 +89,24 @@ function OptionFields({ workflow, options, fault, change }: FieldsProps) {
           </select>
         </label>
       )}
+      <label>
+        Priority
+        <select value={options.priority} onChange={({ target }) => change({ priority: target.value })}>
+          <option value="1">1, the highest</option>
+          <option value="2">2</option>
+          <option value="">3, the usual one</option>
+          <option value="4">4</option>
+          <option value="5">5, the lowest</option>
+        </select>
+      </label>
+      <label>
+        Fairness key
+        <input
+          value={options.fairnessKey}
+          maxLength={2 * 256}
+          onChange={({ target }) => change({ fairnessKey: target.value })}
+        />
+      </label>
       <label>
         Labels, one name=value a line
         <textarea rows={2} value={options.labels} onChange={({ target }) => change({ labels: target.value })} />

@@ -5,6 +5,9 @@ export interface Options {
   readonly businessKey: string;
   /** Empty: both run. */
   readonly onConflict: string;
+  /** From 1 to 5. Empty: the usual one. */
+  readonly priority: string;
+  readonly fairnessKey: string;
   /** One `name=value` a line. */
   readonly labels: string;
   readonly dryRun: boolean;
@@ -19,7 +22,7 @@ interface Started {
 export function startBody(
   { id, version, tenant_id }: Started,
   inputs: unknown,
-  { entrypoint, businessKey, onConflict, labels: text, dryRun }: Options,
+  { entrypoint, businessKey, onConflict, priority, fairnessKey, labels: text, dryRun }: Options,
 ): object {
   const { labels } = labelsOf(text);
   return {
@@ -28,6 +31,8 @@ export function startBody(
     ...(entrypoint !== "" && { entrypoint }),
     ...(businessKey !== "" && { business_key: businessKey }),
     ...(businessKey !== "" && onConflict !== "" && { on_conflict: onConflict }),
+    ...(priority !== "" && { priority: Number(priority) }),
+    ...(fairnessKey !== "" && { fairness_key: fairnessKey }),
     ...(labels && Object.keys(labels).length > 0 && { labels }),
     ...(dryRun && { dry_run: true }),
   };

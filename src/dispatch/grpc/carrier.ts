@@ -19,6 +19,7 @@ import {
   type NameCall,
   nameKey,
   type Obstacle,
+  type WaitingCount,
   type WantedCall,
 } from "../workers.js";
 import { type Report, reporter } from "./answers.js";
@@ -139,7 +140,7 @@ export class GrpcCarrier implements Carrier, GrpcWorkers, StreamOwner {
     return { reason: this.dispatches.pool.isServed(name) ? "no_credit" : "no_worker" };
   }
 
-  unheld(): IterableIterator<readonly [name: ActionName, waiting: number]> {
+  unheld(): IterableIterator<WaitingCount> {
     const counts = new Map<string, readonly [ActionName, number]>();
     for (const { name } of this.dispatches.unheld()) {
       const key = nameKey(name);

@@ -10,7 +10,7 @@ import type { DispatchLimits } from "../limits.js";
 import type { Claimant } from "../relay/local-streams.js";
 import type { ReservationId } from "../relay/messages.js";
 import { type CallbackToken, executeStep, noToken } from "../step-message.js";
-import { type ActionName, type DispatchHolder, FOREIGN_TENANT, type NameCall } from "../workers.js";
+import { type ActionName, type DispatchHolder, FOREIGN_TENANT, type NameCall, type WaitingCount } from "../workers.js";
 import type { WorkerStream } from "./stream.js";
 import { StreamPool } from "./stream-pool.js";
 
@@ -418,7 +418,7 @@ class Unclaimed {
   }
 
   /** The actions of the dispatches that wait for any worker, and how many. */
-  counts(): IterableIterator<readonly [name: ActionName, waiting: number]> {
+  counts(): IterableIterator<WaitingCount> {
     return this.queue.ownCounts();
   }
 

@@ -6,7 +6,7 @@ import type { Reservation } from "../carrier.js";
 import { mayHold } from "../relay/claims.js";
 import type { LocalStreams, Surrendered } from "../relay/local-streams.js";
 import type { Claim, ReservationId } from "../relay/messages.js";
-import type { ActionName } from "../workers.js";
+import type { ActionName, WaitingCount } from "../workers.js";
 import { type InFlight, isCommitted } from "./in-flight.js";
 
 export class RelayedDispatches implements LocalStreams {
@@ -82,7 +82,7 @@ export class RelayedDispatches implements LocalStreams {
     inFlight.resend(inFlight.withoutStream(dispatch));
   }
 
-  unclaimedCounts(): IterableIterator<readonly [name: ActionName, waiting: number]> {
+  unclaimedCounts(): IterableIterator<WaitingCount> {
     return this.inFlight.unclaimed.counts();
   }
 

@@ -9,7 +9,7 @@ import { aboutDispatch, type Carrier, type CarrierHost, type Reservation } from 
 import { ExpiringMap } from "../expiring-map.js";
 import { FairQueue, type Pool } from "../fair-queue.js";
 import type { Ownership } from "../ownership.js";
-import type { ActionName, ConnectedWorker, Obstacle } from "../workers.js";
+import type { ActionName, ConnectedWorker, Obstacle, WaitingCount } from "../workers.js";
 import { AcceptedDispatches, type AcceptedOptions } from "./accepted.js";
 import type { AwayDestination } from "./destinations.js";
 import { Gates, type GatesOptions } from "./gates.js";
@@ -151,7 +151,7 @@ export class PushCarrier implements Carrier {
     return this.gates.obstacle(name);
   }
 
-  unheld(): Iterable<readonly [name: ActionName, waiting: number]> {
+  unheld(): Iterable<WaitingCount> {
     return this.waiting.ownCounts();
   }
 

@@ -5,7 +5,7 @@ import { clearTimeout, performance, setTimeout } from "../../ambient.js";
 import type { CreditWaiter } from "../carrier.js";
 import type { FairQueue } from "../fair-queue.js";
 import type { DispatchLimits } from "../limits.js";
-import { type ActionName, nameKey, nameOf } from "../workers.js";
+import { type ActionName, nameKey, nameOf, type WaitingLevel } from "../workers.js";
 import type { Batcher } from "./batcher.js";
 import type { LocalStreams } from "./local-streams.js";
 import type { Demand } from "./messages.js";
@@ -17,9 +17,8 @@ export interface DemandAnnouncerOptions {
   readonly limits: DispatchLimits;
 }
 
-interface Waiting {
+interface Waiting extends Pick<Demand, "calls" | "levels"> {
   readonly name: ActionName;
-  readonly calls: number;
 }
 
 export class DemandAnnouncer {
@@ -76,13 +75,20 @@ export class DemandAnnouncer {
     const { streams, queue, limits } = this.options;
     const waitings = new Map<string, Waiting>();
     for (const counts of [streams.unclaimedCounts(), queue.ownCounts()]) {
-      for (const [counted, waiting] of counts) {
+      for (const [counted, waiting, levels] of counts) {
         const name = nameOf(counted);
         const key = nameKey(name);
-        waitings.set(key, { name, calls: Math.min(waiting + (waitings.get(key)?.calls ?? 0), limits.vouchers) });
+        const calls = Math.min(waiting + (waitings.get(key)?.calls ?? 0), limits.vouchers);
+        waitings.set(key, { name, calls, ...(levels && { levels: bounded(levels, limits.vouchers) }) });
       }
     }
     const named = this.inTurns([...waitings.values()]);
-    return named.map(({ name, calls }) => ({ ...name, calls, alone: !streams.serves(name) }));
+    return named.map(({ name, ...waiting }) => ({ ...name, ...waiting, alone: !streams.serves(name) }));
   }
+}
+
+/** Each level has an equal part, so that none keeps another one from being named. */
+function bounded(levels: readonly WaitingLevel[], most: number): WaitingLevel[] {
+  const each = Math.ceil(most / levels.length);
+  return levels.map((level) => ({ ...level, calls: Math.min(level.calls, each) }));
 }

@@ -3,7 +3,7 @@
 
 import type { Dispatch, DispatchId } from "../../../machines/index.js";
 import type { Carrier, Reservation } from "../carrier.js";
-import type { ActionName } from "../workers.js";
+import type { ActionName, WaitingCount } from "../workers.js";
 import type { Claim, ReservationId } from "./messages.js";
 
 /** A dispatch that one side of the relay gives up to the other. A worker may have started it. */
@@ -46,7 +46,7 @@ export interface LocalStreams extends Pick<Carrier, "send" | "cancel" | "holds">
   /** Sends it to any worker: no worker has started it. */
   resend(dispatch: Dispatch): void;
   /** The actions of the dispatches that wait for any worker, and how many. */
-  unclaimedCounts(): Iterable<readonly [name: ActionName, waiting: number]>;
+  unclaimedCounts(): Iterable<WaitingCount>;
   /** Gives up the first of these that fits. */
   takeUnclaimed(name: ActionName, fits: (dispatch: Dispatch) => boolean): Dispatch | undefined;
   /** Everything that takes a worker's credit. Not `committed`: reserved only. */

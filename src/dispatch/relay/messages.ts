@@ -1,10 +1,17 @@
 // What nodes send to each other about dispatches. A wire format between nodes of neighbouring releases: members may be
 // added, never changed. A message that does not fit is ignored, as a lost one would be.
 
-import { type Dispatch, type DispatchId, isObject, type Json, type JsonObject } from "../../../machines/index.js";
+import {
+  type Dispatch,
+  type DispatchId,
+  isObject,
+  type Json,
+  type JsonObject,
+  LEVELS,
+} from "../../../machines/index.js";
 import { randomUUID } from "../../ambient.js";
 import type { Protocol } from "../../bus/protocol.js";
-import type { ActionName, CalledAction } from "../workers.js";
+import type { ActionName, CalledAction, WaitingLevel } from "../workers.js";
 
 /** A node that offers another one credit reserves it under a voucher's id, until the dispatch comes that uses it. */
 export type VoucherId = string & { readonly __id: "voucher" };
@@ -25,6 +32,8 @@ export interface Demand extends ActionName {
   readonly calls: number;
   /** The sender has no worker of its own for the action. */
   readonly alone: boolean;
+  /** Of `calls`, those whose runs have a precedence, and those beside them, by their levels. Absent: all are of the usual one. */
+  readonly levels?: readonly WaitingLevel[];
 }
 
 /** One credit of a worker of the sender, set aside for the receiver. */
@@ -141,8 +150,20 @@ const isActionName = (value: JsonObject): boolean =>
 
 const isCalledAction = (value: Json): boolean => isObject(value) && isActionName(value) && isText(value.transport);
 
-const isDemand = (value: JsonObject): boolean =>
-  isActionName(value) && typeof value.calls === "number" && typeof value.alone === "boolean";
+const isDemand = ({ levels, ...value }: JsonObject): boolean =>
+  isActionName(value) &&
+  typeof value.calls === "number" &&
+  typeof value.alone === "boolean" &&
+  (levels === undefined || (Array.isArray(levels) && levels.length <= LEVELS && levels.every(isLevel)));
+
+const isLevel = (value: Json): boolean =>
+  isObject(value) &&
+  Number.isInteger(value.priority) &&
+  Number(value.priority) >= 1 &&
+  Number(value.priority) <= LEVELS &&
+  typeof value.calls === "number" &&
+  typeof value.weight === "number" &&
+  value.weight > 0;
 
 const FITS: { readonly [K in keyof Tells]: (item: Json) => boolean } = {
   "dispatch.want": (item) => isObject(item) && isDemand(item),

@@ -1,13 +1,13 @@
 // The host's side of the relay: gives credit of this node's workers to other nodes, as vouchers, and executes the
 // dispatches that they hand over. What happens to a dispatch that its worker lost is decided by the owner of its run.
 
-import type { DispatchId } from "../../../machines/index.js";
+import { type DispatchId, USUAL_PRIORITY } from "../../../machines/index.js";
 import { performance } from "../../ambient.js";
 import type { CreditWaiter } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
 import { FairQueue } from "../fair-queue.js";
 import type { DispatchLimits } from "../limits.js";
-import { type ActionName, nameKey, nameOf } from "../workers.js";
+import { type ActionName, nameKey, nameOf, type WaitingLevel } from "../workers.js";
 import type { Batcher } from "./batcher.js";
 import type { LocalStreams } from "./local-streams.js";
 import type { Demand, HandOver, Whereabouts } from "./messages.js";
@@ -33,6 +33,9 @@ interface RemoteWaiter extends CreditWaiter {
   until: number;
 }
 
+/** What a demand does not name by level: all of it, or dispatches whose worker is gone. It takes its turn with the usual level. */
+const OF_NO_LEVEL = { priority: 0, weight: 1 };
+
 export class VoucherIssuer {
   private readonly waiters = new Map<string, RemoteWaiter>();
   /** Waiters of nodes that have workers of their own: they get only idle credit. */
@@ -53,11 +56,17 @@ export class VoucherIssuer {
     const { limits, serve } = this.options;
     const until = performance.now() + 3 * limits.demandMs;
     for (const demand of demands.slice(0, limits.demands)) {
-      for (let nth = 0; nth < Math.min(demand.calls, limits.vouchers); nth++) this.enqueue(nodeId, demand, nth, until);
+      this.demandedOne(nodeId, demand, until);
     }
     for (const waiter of this.waiters.values())
       if (waiter.nodeId === nodeId && waiter.until !== until) this.drop(waiter);
     for (const service of new Set(demands.map((demand) => demand.service))) serve(service);
+  }
+
+  private demandedOne(nodeId: string, demand: Demand, until: number): void {
+    let left = Math.min(demand.calls, this.options.limits.vouchers);
+    for (const level of [...(demand.levels ?? []), { ...OF_NO_LEVEL, calls: left }])
+      for (let nth = 0; nth < level.calls && left > 0; nth++, left--) this.enqueue(nodeId, demand, level, nth, until);
   }
 
   /** Gives the credit that the calls of this node, and of nodes without workers, have left. */
@@ -105,10 +114,11 @@ export class VoucherIssuer {
   }
 
   /** A waiter that is already in the queue keeps its place. */
-  private enqueue(nodeId: string, demand: Demand, nth: number, until: number): void {
+  private enqueue(nodeId: string, demand: Demand, level: WaitingLevel, nth: number, until: number): void {
     const { alone } = demand;
+    const { priority, weight } = level;
     const name = nameOf(demand);
-    const id = `${nodeId} ${nameKey(name)} ${nth} ${alone}`;
+    const id = `${nodeId} ${nameKey(name)} ${priority} ${nth} ${alone}`;
     const known = this.waiters.get(id);
     if (known) {
       known.until = until;
@@ -117,7 +127,7 @@ export class VoucherIssuer {
     const queue = alone ? this.options.queue : this.idleQueue;
     const waiter: RemoteWaiter = { id, nodeId, name, queue, until, tryServe: () => this.issue(waiter) };
     this.waiters.set(id, waiter);
-    queue.add(name, id, waiter, { nodeId });
+    queue.add(name, id, waiter, { nodeId, precedence: { priority: priority || USUAL_PRIORITY, weight } });
   }
 
   private issue({ id: waiterId, nodeId, name }: RemoteWaiter): boolean {
@@ -138,8 +148,8 @@ export class VoucherIssuer {
     this.options.streams.resolved(id);
   }
 
-  private drop({ id, name, queue, nodeId }: RemoteWaiter): void {
+  private drop({ id, name, queue }: RemoteWaiter): void {
     this.waiters.delete(id);
-    queue.remove(name, id, { nodeId });
+    queue.remove(name, id);
   }
 }

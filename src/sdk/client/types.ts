@@ -49,6 +49,12 @@ export interface StartOptions {
   readonly debounce?: { readonly windowMs: number; readonly maxMs?: number | undefined } | undefined;
   /** Up to 16, with values of 1 to 256 characters. */
   readonly labels?: Readonly<Record<string, string>> | undefined;
+  /** 1 (the highest) to 5: whose call or slot comes first where several wait. Default: 3. */
+  readonly priority?: number | undefined;
+  /** 1 to 256 characters: the keys of a priority share by their weights what their runs wait for. */
+  readonly fairnessKey?: string | undefined;
+  /** Of the fairness key, 0.001 to 1000. Default: 1. */
+  readonly fairnessWeight?: number | undefined;
   /** The run stays `pending` for this time, in milliseconds. */
   readonly delayMs?: number | undefined;
   /** The run's time limit in milliseconds, instead of the definition's. */
@@ -65,5 +71,8 @@ export const START_MEMBERS = {
     timeoutMs: "timeout_ms",
     onConflict: "on_conflict",
     debounce: "debounce",
+    priority: "priority",
+    fairnessKey: "fairness_key",
+    fairnessWeight: "fairness_weight",
   },
 } as const satisfies Readonly<Record<keyof StartOptions | "inputs", string>>;

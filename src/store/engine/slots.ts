@@ -141,7 +141,7 @@ function ofTicket(sql: Sql, reach: Reach) {
 }
 
 /**
- * What there is before one that waits, within the reach: the slots of a key may be shared by all tenants. Holders that need a person come first:
+ * What there is before one that waits, of its priority or a higher one, within the reach: the slots of a key may be shared by all tenants. Holders that need a person come first:
  * they hold up all others. Holders of another tenant are not shown. Undefined: it has no ticket now.
  */
 export async function slotQueue(sql: Sql, reach: Reach, runId: RunId, entry: number): Promise<SlotQueue | undefined> {
@@ -149,7 +149,7 @@ export async function slotQueue(sql: Sql, reach: Reach, runId: RunId, entry: num
     select own.slot_limit, (
       select count(*)::int from (
         select 1 from concurrency_tickets t where t.scope = own.scope and t.key = own.key and t.tenant_id = own.tenant_id
-          and t.granted_at is null and t.ticket < own.ticket and not is_passed_over(t.run_id, t.on_limit) and ${ofTicket(sql, reach)} order by t.ticket limit ${AHEAD + 1}
+          and t.granted_at is null and t.ticket < own.ticket and coalesce(t.priority, 3) <= coalesce(own.priority, 3) and not is_passed_over(t.run_id, t.on_limit) and ${ofTicket(sql, reach)} order by t.ticket limit ${AHEAD + 1}
       ) before
     ) as ahead, (
       select array_agg(held.run_id::text order by held.urgency, held.ticket) from (

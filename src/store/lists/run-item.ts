@@ -5,6 +5,7 @@ import {
   type ForkedFrom,
   forkedFromView,
   type JsonObject,
+  type Precedence,
   type StepError,
   variablesOf,
   withoutCorrection,
@@ -44,6 +45,7 @@ interface IdentityView {
   readonly labels?: Readonly<Record<string, string>>;
   readonly rerunOf?: string;
   readonly forkedFrom?: ForkedFrom;
+  readonly precedence?: Precedence;
 }
 
 export function runItem(row: RunViewRow): JsonObject {
@@ -63,6 +65,9 @@ export function runItem(row: RunViewRow): JsonObject {
     output: row.output,
     business_key: row.businessKey,
     labels: identity.labels,
+    priority: identity.precedence?.priority,
+    fairness_key: identity.precedence?.key,
+    fairness_weight: identity.precedence?.weight,
     started_at: row.startedAt,
     last_event_at: row.lastEventAt,
     terminal_at: row.terminalAt,

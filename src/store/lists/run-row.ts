@@ -87,7 +87,7 @@ export interface CommittedAt {
  */
 export function committedRow(context: RunContext, { lastSeq, lastEventAt, labels }: CommittedAt): RunViewRow {
   const { run, state, wait, call, frames, variables, output } = context;
-  const { features, dryRun, delayedUntil, rerunOf, forkedFrom } = run;
+  const { features, dryRun, delayedUntil, rerunOf, forkedFrom, precedence } = run;
   const names = Object.keys(variables).sort();
   return {
     id: run.id,
@@ -114,7 +114,7 @@ export function committedRow(context: RunContext, { lastSeq, lastEventAt, labels
     output: output ?? null,
     frames: frames as unknown as JsonObject[],
     called: wait?.kind === "queued" ? (call ?? null) : null,
-    identity: { features, dryRun, delayedUntil, rerunOf, forkedFrom, labels } as JsonObject,
+    identity: { features, dryRun, delayedUntil, rerunOf, forkedFrom, labels, precedence } as unknown as JsonObject,
     inputs: run.inputs,
     inherited: null,
     variables: Object.fromEntries(names.map((name) => [name, variables[name] ?? null])),

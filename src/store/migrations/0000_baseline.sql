@@ -83,6 +83,11 @@ CREATE TABLE "concurrency_tickets" (
 	"granted_at" timestamp (3) with time zone,
 	"reserved_until" timestamp (3) with time zone,
 	"cancelled_at" timestamp (3) with time zone,
+	"priority" smallint,
+	"fairness_key" text,
+	"fairness_weight" double precision,
+	"turn" double precision,
+	"level_turn" smallint,
 	CONSTRAINT "concurrency_tickets_run_id_entry_pk" PRIMARY KEY("run_id","entry")
 );
 --> statement-breakpoint
@@ -518,6 +523,7 @@ CREATE INDEX "bulk_targets_told" ON "bulk_targets" USING btree ("run_id") WHERE 
 CREATE INDEX "concurrency_tickets_by_key" ON "concurrency_tickets" USING btree ("scope","key","tenant_id","ticket");--> statement-breakpoint
 CREATE INDEX "concurrency_tickets_waiting" ON "concurrency_tickets" USING btree ("scope","key","tenant_id","ticket") WHERE granted_at is null;--> statement-breakpoint
 CREATE INDEX "concurrency_tickets_held" ON "concurrency_tickets" USING btree ("scope","key","tenant_id","ticket") WHERE granted_at is not null;--> statement-breakpoint
+CREATE INDEX "concurrency_tickets_in_turn" ON "concurrency_tickets" USING btree ("scope","key","tenant_id","priority","fairness_key","ticket") WHERE granted_at is null and priority is not null;--> statement-breakpoint
 CREATE INDEX "concurrency_tickets_reserved" ON "concurrency_tickets" USING btree ("scope","key","tenant_id") WHERE reserved_until is not null;--> statement-breakpoint
 CREATE INDEX "concurrency_tickets_refusable" ON "concurrency_tickets" USING btree ("scope","key","tenant_id") WHERE granted_at is null and on_limit = 'refuse';--> statement-breakpoint
 CREATE INDEX "event_takes_by_event" ON "event_takes" USING btree ("event_id");--> statement-breakpoint
@@ -686,7 +692,109 @@ CREATE FUNCTION "tell_run"("p_run" uuid, "p_shard" smallint, "p_command" json) R
 CREATE FUNCTION "is_passed_over"("p_run" uuid, "p_on_limit" text) RETURNS boolean LANGUAGE sql STABLE AS
   'SELECT p_on_limit <> ''refuse'' AND EXISTS (SELECT 1 FROM runs WHERE id = p_run AND paused_reason IN (''operator'', ''quarantine''))';
 --> statement-breakpoint
--- Gives the free slots of a key to those that have waited longest, and tells them so in the same transaction. A ticket that a commit has locked is about
+-- The tickets of a key that have the next turns, where some have a precedence: levels take turns in the ratio 16 : 8 : 4 : 2 : 1, as machines/state/precedence.ts says,
+-- and the fairness keys of a level by their weights, as in src/dispatch/turns.ts. What it goes by stands on waiting tickets, under the lock of the key: on the
+-- first ticket of a fairness key, when the key has its turn; on the ticket that has waited longest, the turn of a level that was taken last. A key that has just come
+-- joins behind the one whose turn is next, by one turn of its own. It looks at 1,000 fairness keys at most, and at as many tickets of each as it may grant.
+CREATE FUNCTION "grant_in_turn"("p_scope" text, "p_key" text, "p_tenant" uuid, "p_held" integer, "p_most" integer)
+RETURNS TABLE ("to_run" uuid, "inbox_id" uuid, "sent" json) LANGUAGE plpgsql AS $$DECLARE
+  held integer := p_held;
+  told integer := 0;
+  last integer;
+  turn_of integer;
+  found_at integer;
+  tickets bigint[];
+  levels integer[];
+  next_at integer[] := ARRAY[0, 0, 0, 0, 0];
+  granted bigint[] := '{}';
+  turns double precision[];
+  one record;
+BEGIN
+  SELECT t.level_turn INTO last FROM concurrency_tickets t
+  WHERE t.scope = p_scope AND t.key = p_key AND t.tenant_id = p_tenant AND t.granted_at IS NULL ORDER BY t.ticket LIMIT 1;
+  last := coalesce(last, 0);
+  WITH RECURSIVE flows(priority, fairness_key, nth) AS (
+    (SELECT t.priority, t.fairness_key, 1 FROM concurrency_tickets t
+      WHERE t.scope = p_scope AND t.key = p_key AND t.tenant_id = p_tenant AND t.granted_at IS NULL AND t.priority IS NOT NULL
+      ORDER BY t.priority, t.fairness_key LIMIT 1)
+    UNION ALL
+    SELECT following.priority, following.fairness_key, flows.nth + 1 FROM flows CROSS JOIN LATERAL (
+      SELECT t.priority, t.fairness_key FROM concurrency_tickets t
+      WHERE t.scope = p_scope AND t.key = p_key AND t.tenant_id = p_tenant AND t.granted_at IS NULL AND t.priority IS NOT NULL
+        AND (t.priority, t.fairness_key) > (flows.priority, flows.fairness_key)
+      ORDER BY t.priority, t.fairness_key LIMIT 1
+    ) following WHERE flows.nth < 1000
+  ), waiting AS (
+    SELECT flows.priority::integer AS level, flows.fairness_key AS flow, w.ticket, w.weight, w.turn FROM flows CROSS JOIN LATERAL (
+      SELECT t.ticket, t.fairness_weight AS weight, t.turn FROM concurrency_tickets t
+      WHERE t.scope = p_scope AND t.key = p_key AND t.tenant_id = p_tenant AND t.granted_at IS NULL
+        AND t.priority = flows.priority AND t.fairness_key = flows.fairness_key
+        AND t.reserved_until IS NULL AND t.cancelled_at IS NULL AND NOT is_passed_over(t.run_id, t.on_limit)
+      ORDER BY t.ticket LIMIT p_most + 1
+    ) w
+    UNION ALL
+    SELECT 3, '', w.ticket, 1, w.turn FROM (
+      SELECT t.ticket, t.turn FROM concurrency_tickets t
+      WHERE t.scope = p_scope AND t.key = p_key AND t.tenant_id = p_tenant AND t.granted_at IS NULL AND t.priority IS NULL
+        AND t.reserved_until IS NULL AND t.cancelled_at IS NULL AND NOT is_passed_over(t.run_id, t.on_limit)
+      ORDER BY t.ticket LIMIT p_most + 1
+    ) w
+  ), placed AS (
+    SELECT level, flow, ticket, row_number() OVER in_flow - 1 AS place, first_value(weight) OVER in_flow AS weight,
+      min(turn) OVER (PARTITION BY level, flow) AS first_turn, coalesce(min(turn) OVER (PARTITION BY level), 0) AS level_time
+    FROM waiting WINDOW in_flow AS (PARTITION BY level, flow ORDER BY ticket)
+  ), timed AS (
+    SELECT level, flow, ticket, coalesce(first_turn, level_time + 1 / weight) + place / weight AS turn FROM placed
+  )
+  SELECT array_agg(timed.ticket ORDER BY timed.level, timed.turn, timed.ticket), array_agg(timed.level ORDER BY timed.level, timed.turn, timed.ticket),
+    array_agg(timed.turn ORDER BY timed.level, timed.turn, timed.ticket) INTO tickets, levels, turns FROM timed;
+  FOR at IN REVERSE coalesce(array_length(levels, 1), 0) .. 1 LOOP
+    next_at[levels[at]] := at;
+  END LOOP;
+  WHILE told < p_most LOOP
+    found_at := 0;
+    turn_of := last;
+    FOR nth IN 1 .. 31 LOOP
+      turn_of := turn_of % 31 + 1;
+      found_at := next_at[CASE WHEN turn_of & 1 > 0 THEN 1 WHEN turn_of & 2 > 0 THEN 2 WHEN turn_of & 4 > 0 THEN 3 WHEN turn_of & 8 > 0 THEN 4 ELSE 5 END];
+      EXIT WHEN found_at > 0;
+    END LOOP;
+    EXIT WHEN found_at = 0;
+    next_at[levels[found_at]] := CASE WHEN levels[found_at + 1] = levels[found_at] THEN found_at + 1 ELSE 0 END;
+    SELECT t.run_id, t.entry, t.shard, t.slot_limit INTO one FROM concurrency_tickets t
+    WHERE t.scope = p_scope AND t.key = p_key AND t.tenant_id = p_tenant AND t.ticket = tickets[found_at] AND t.granted_at IS NULL FOR UPDATE SKIP LOCKED;
+    -- A commit has locked it: it is about to go.
+    CONTINUE WHEN NOT FOUND;
+    EXIT WHEN held >= one.slot_limit;
+    UPDATE concurrency_tickets t SET granted_at = clock_timestamp(), turn = NULL, level_turn = NULL WHERE t.run_id = one.run_id AND t.entry = one.entry;
+    last := turn_of;
+    held := held + 1;
+    told := told + 1;
+    granted := granted || tickets[found_at];
+    to_run := one.run_id;
+    sent := json_build_object('type', 'slot_granted', 'entry', one.entry);
+    inbox_id := tell_run(to_run, one.shard, sent);
+    RETURN NEXT;
+  END LOOP;
+  IF told = 0 THEN
+    RETURN;
+  END IF;
+  UPDATE concurrency_tickets t SET turn = first.turn FROM (
+    SELECT DISTINCT ON (f.level, f.flow) f.run_id, f.entry, f.turn, f.known FROM (
+      SELECT l.level, coalesce(c.fairness_key, '') AS flow, c.ticket, c.run_id, c.entry, l.turn, c.turn AS known
+      FROM unnest(tickets, levels, turns) AS l(ticket, level, turn) JOIN concurrency_tickets c
+        ON c.scope = p_scope AND c.key = p_key AND c.tenant_id = p_tenant AND c.ticket = l.ticket AND c.granted_at IS NULL
+      WHERE l.ticket <> ALL (granted)
+    ) f ORDER BY f.level, f.flow, f.ticket
+  ) first WHERE t.run_id = first.run_id AND t.entry = first.entry AND first.known IS DISTINCT FROM first.turn
+    AND EXISTS (SELECT 1 FROM concurrency_tickets free WHERE free.run_id = first.run_id AND free.entry = first.entry FOR UPDATE SKIP LOCKED);
+  UPDATE concurrency_tickets t SET level_turn = last FROM (
+    SELECT o.run_id, o.entry FROM concurrency_tickets o
+    WHERE o.scope = p_scope AND o.key = p_key AND o.tenant_id = p_tenant AND o.granted_at IS NULL ORDER BY o.ticket LIMIT 1 FOR UPDATE SKIP LOCKED
+  ) oldest WHERE t.run_id = oldest.run_id AND t.entry = oldest.entry;
+END$$;
+--> statement-breakpoint
+-- Gives the free slots of a key to those that have waited longest, or whose turn it is, and tells them so in the same transaction. A ticket that a commit has locked is about
 -- to go: it is passed over, so nothing here waits for a commit. Each ticket is looked at once: the next one is searched behind the one before. At most
 -- 200 of each kind at once; the caller asks again then. `p_room`: how many may wait, where that is to be checked; those that a client's start was
 -- accepted for stay in any case.
@@ -695,11 +803,14 @@ RETURNS TABLE ("to_run" uuid, "inbox_id" uuid, "sent" json) LANGUAGE plpgsql AS 
   held integer;
   told integer := 0;
   last bigint := 0;
+  newest_limit integer;
+  in_turn boolean;
   one record;
 BEGIN
   PERFORM lock_slot_key(p_scope, p_key, p_tenant);
   SELECT on_limit, slot_limit INTO one FROM concurrency_tickets
   WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant ORDER BY ticket DESC LIMIT 1;
+  newest_limit := one.slot_limit;
   IF one.on_limit = 'cancel_oldest' THEN
     FOR one IN
       UPDATE concurrency_tickets t SET cancelled_at = clock_timestamp() FROM (
@@ -724,7 +835,18 @@ BEGIN
   WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND granted_at IS NOT NULL;
   SELECT held + count(*) INTO held FROM concurrency_tickets
   WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND reserved_until IS NOT NULL;
-  LOOP
+  in_turn := EXISTS (SELECT 1 FROM concurrency_tickets
+    WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND granted_at IS NULL AND priority IS NOT NULL);
+  IF in_turn THEN
+    -- An older version of the workflow may have allowed more.
+    SELECT greatest(newest_limit, slot_limit) INTO newest_limit FROM concurrency_tickets
+    WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND granted_at IS NULL ORDER BY ticket LIMIT 1;
+    IF held < newest_limit THEN
+      RETURN QUERY SELECT * FROM grant_in_turn(p_scope, p_key, p_tenant, held, least(newest_limit - held, 200));
+      GET DIAGNOSTICS told = ROW_COUNT;
+    END IF;
+  END IF;
+  WHILE NOT in_turn LOOP
     SELECT run_id, entry, shard, slot_limit, ticket INTO one FROM concurrency_tickets
     WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND granted_at IS NULL AND reserved_until IS NULL AND cancelled_at IS NULL
       AND ticket > last AND NOT is_passed_over(run_id, on_limit)

@@ -251,6 +251,11 @@ export interface SagaRun {
   readonly output?: unknown | undefined;
   readonly business_key?: string | undefined;
   readonly labels?: Readonly<Record<string, string>> | undefined;
+  /** Absent: 3. */
+  readonly priority?: number | undefined;
+  readonly fairness_key?: string | undefined;
+  /** Of the fairness key. Absent: 1. */
+  readonly fairness_weight?: number | undefined;
   readonly started_at: string;
   readonly last_event_at: string;
   readonly terminal_at?: string | undefined;

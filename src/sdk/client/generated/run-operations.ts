@@ -20,6 +20,12 @@ export interface RunOperations {
       readonly business_key?: string | undefined;
       /** They stay with the run, and are filters of the list. */
       readonly labels?: Readonly<Record<string, string>> | undefined;
+      /** 1 is the highest; default 3. */
+      readonly priority?: number | undefined;
+      /** Keys share by their weights what their runs wait for, within a tenant and a priority. */
+      readonly fairness_key?: string | undefined;
+      /** Of the fairness key; default 1. */
+      readonly fairness_weight?: number | undefined;
       readonly delay_ms?: number | undefined;
       readonly timeout_ms?: number | undefined;
       /** What happens while another run that was started with this member holds the business key. */
@@ -68,6 +74,12 @@ export interface RunOperations {
       readonly business_key: string;
       /** They stay with the run, and are filters of the list. */
       readonly labels?: Readonly<Record<string, string>> | undefined;
+      /** 1 is the highest; default 3. */
+      readonly priority?: number | undefined;
+      /** Keys share by their weights what their runs wait for, within a tenant and a priority. */
+      readonly fairness_key?: string | undefined;
+      /** Of the fairness key; default 1. */
+      readonly fairness_weight?: number | undefined;
       readonly delay_ms?: number | undefined;
       readonly timeout_ms?: number | undefined;
       readonly signal: {

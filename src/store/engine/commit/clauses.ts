@@ -248,9 +248,12 @@ const TICKETS: Section = {
   writes: [
     (from, won) => `
 tickets_added as (
-  insert into concurrency_tickets (run_id, entry, shard, tenant_id, scope, key, step_id, slot_limit, on_limit, admitted)
+  insert into concurrency_tickets (run_id, entry, shard, tenant_id, scope, key, step_id, slot_limit, on_limit, admitted,
+    priority, fairness_key, fairness_weight)
   select ticket.run_id, ticket.entry, ticket.shard, ticket.tenant_id, ticket.scope, ticket.key, ticket.step_id, ticket.slot_limit,
-    ticket.on_limit, ticket.admitted
+    ticket.on_limit, ticket.admitted, case when ticket.precedence is not null then coalesce((ticket.precedence->>'priority')::int2, 3) end,
+    case when ticket.precedence is not null then coalesce(ticket.precedence->>'key', '') end,
+    case when ticket.precedence is not null then coalesce((ticket.precedence->>'weight')::float8, 1) end
   from ${from.ticket} where ${won("ticket.run_id")}
   on conflict (run_id, entry) do update set reserved_until = null
 )`,
