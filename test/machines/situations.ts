@@ -154,8 +154,11 @@ export class Situated extends Simulation {
   private grantAll(): void {
     this.advance();
     while (this.context.wait?.kind === "concurrency" || this.context.wait?.kind === "rate_limit") {
-      if (this.context.wait.kind === "rate_limit") {
-        this.command({ type: "turn_given", entry: this.turnEntry, at: this.now });
+      const { wait } = this.context;
+      if (wait.kind === "rate_limit") {
+        // A turn that was given comes with the time alone.
+        if (wait.dueAt === undefined) this.command({ type: "turn_given", entry: this.turnEntry, at: this.now });
+        else this.now = Math.max(this.now, wait.dueAt);
         this.advance();
         continue;
       }
