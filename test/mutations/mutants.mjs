@@ -823,8 +823,8 @@ export const MUTANTS = [
   {
     name: "an answer from memory has no labels",
     file: "src/store/lists/run-row.ts",
-    find: "rerunOf, labels } as JsonObject",
-    replace: "rerunOf } as JsonObject",
+    find: "rerunOf, labels, precedence }",
+    replace: "rerunOf, precedence }",
     test: "test/api/waiting.test.ts",
     red: "a start that waits is answered from memory where the end was committed here, with the labels of the start",
   },
