@@ -823,8 +823,8 @@ export const MUTANTS = [
   {
     name: "an answer from memory has no labels",
     file: "src/store/lists/run-row.ts",
-    find: "rerunOf, forkedFrom, labels } as JsonObject",
-    replace: "rerunOf, forkedFrom } as JsonObject",
+    find: "rerunOf, forkedFrom, labels, precedence }",
+    replace: "rerunOf, forkedFrom, precedence }",
     test: "test/api/waiting.test.ts",
     red: "a start that waits is answered from memory where the end was committed here, with the labels of the start",
   },
