@@ -5,8 +5,8 @@ import type { Logger } from "../log.js";
 import { type Database, openDatabase } from "../store/engine/connection.js";
 import { cancelStatement, type ReadSession } from "../store/lists/read-pool.js";
 import { NO_READ, ReaderSession } from "../store/lists/reader-session.js";
-import type { Sealing } from "../store/sealed/sealing.js";
 import { READER_ROLE, refuseUnfitReader } from "../store/migrate/reader-role.js";
+import type { Sealing } from "../store/sealed/sealing.js";
 
 export interface Readers {
   readonly sessions: readonly ReadSession[];

@@ -7,6 +7,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { randomBytes } from "../../src/ambient.js";
 import { type NodeHandle, startNode } from "../../src/cluster/node.js";
 import { loadConfig } from "../../src/config/index.js";
+import { ActionError, createWorker } from "../../src/sdk/worker/index.js";
+import { handleAll } from "../harness/actions.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 
@@ -168,6 +170,59 @@ describe("encryption at rest", () => {
     expect(on).toEqual(off);
     expect(linesWith(await dump(plain.database.sql), CANARY).length).toBeGreaterThan(20);
     expect(linesWith(await dump(sealed.database.sql), CANARY)).toEqual([]);
+  });
+
+  it("calls, their undo, errors and posts work as they do without, and leave no byte of what users gave", async () => {
+    const undone: object[] = [];
+    const silent = { debug() {}, info() {}, warn() {}, error() {} };
+    const worker = createWorker({
+      ...{ service: "safe", grpc: `127.0.0.1:${sealed.node.grpcPort}`, log: silent },
+      api: `http://127.0.0.1:${sealed.node.httpPort}`,
+    });
+    handleAll(worker, "safe", [
+      { name: "keep", execute: () => ({ kept: `${CANARY}-output` }) },
+      {
+        name: "undo",
+        execute(inputs) {
+          undone.push(inputs);
+          return {};
+        },
+      },
+      {
+        name: "break",
+        execute() {
+          throw new ActionError("broken", `${CANARY}-error`, { retryable: false });
+        },
+      },
+    ]);
+    await worker.start();
+    try {
+      const compensation = { action: "safe.undo", inputs: { note: "${inputs.note}", kept: "${output.kept}" } };
+      const post = { url: "http://127.0.0.1:9/x", event_type: "kept", payload: { note: "${inputs.note}" } };
+      await sealed.publish("undone", "keep", [
+        {
+          id: "keep",
+          type: "action",
+          action: "safe.keep",
+          inputs: { note: "${inputs.note}" },
+          compensation,
+          next: "post",
+        },
+        { id: "post", type: "webhook_emit", ...post, next: "emit" },
+        { id: "emit", type: "emit_event", topic: "kept", payload: { note: "${vars.keep.kept}" }, next: "break" },
+        { id: "break", type: "action", action: "safe.break", inputs: { note: "${vars.keep.kept}" } },
+      ]);
+      const { run_id: run } = await sealed.start("undone", { note: `${CANARY}-note` });
+      const ended = await sealed.reaches(run, "failed");
+      expect(ended.error).toMatchObject({ code: "broken", message: `${CANARY}-error` });
+      expect(undone).toEqual([{ note: `${CANARY}-note`, kept: `${CANARY}-output` }]);
+      const rerun = await sealed.ok("POST", `/sagas/${run}/rerun`, {});
+      await sealed.reaches(rerun.run_id, "failed");
+      expect(undone).toHaveLength(2);
+      expect(linesWith(await dump(sealed.database.sql), CANARY)).toEqual([]);
+    } finally {
+      await worker.stop();
+    }
   });
 
   /** A service of its own with runs that wait, and no node that has them in memory. */

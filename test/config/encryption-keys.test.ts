@@ -3,7 +3,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { ConfigError, loadConfig } from "../../src/config/index.js";
+import { type ConfigError, loadConfig } from "../../src/config/index.js";
 
 const folder = mkdtempSync(join(tmpdir(), "saga-keys-"));
 const key = Buffer.alloc(32, 7).toString("base64");
