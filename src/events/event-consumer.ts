@@ -1,6 +1,7 @@
 // Takes events from RabbitMQ: a message is acknowledged when its event is committed, or when it lies in the queue of those that cannot be
 // taken. Until then the broker delivers it again, to this node or another; its id lets it count once.
 
+import { setMaxListeners } from "node:events";
 import type { Channel, ChannelModel, ConsumeMessage } from "amqplib";
 import { MAX_EVENT_HEADERS } from "../../machines/index.js";
 import { clearTimeout, delay, performance, setTimeout } from "../ambient.js";
@@ -111,6 +112,8 @@ export class EventConsumer {
     await this.complete(connection);
     await channel.prefetch(PREFETCH);
     this.lost = new AbortController();
+    // Each message in hand may wait for it; more, and Node would warn.
+    setMaxListeners(PREFETCH, this.lost.signal);
     this.channel = channel;
     const deliver = (message: ConsumeMessage | null) => {
       // Without a message the broker has cancelled the consumer: the queue was deleted.

@@ -3,6 +3,7 @@
 
 import type { Sql } from "postgres";
 import { asRunId, type ExpressionError, firstCharacters, type RunId } from "../../machines/index.js";
+import { EVERYTHING } from "../access/index.js";
 import type { Catalog } from "../catalog/catalog.js";
 import { SagaError } from "../errors.js";
 import { derivedUuid } from "../ids.js";
@@ -11,6 +12,7 @@ import type { Metrics } from "../metrics/index.js";
 import type { RunStarter } from "../run/ports.js";
 import { isStoreAway } from "../store/engine/failure.js";
 import { awaitTurn, leaseFires, type OwedFire, settleFire, unfinishedRun } from "../store/engine/trigger-fires.js";
+import { runExists } from "../store/lists/runs.js";
 import { type TriggerRow, triggerById } from "../store/lists/triggers.js";
 import { Semaphore } from "../work/semaphore.js";
 import { missingLicence } from "./licence.js";
@@ -75,15 +77,22 @@ export class TriggeredStarts {
     }
   }
 
-  /** Throws what may pass: the store is away, load is shed. */
+  /**
+   * A run that is there counts, whatever has become of the trigger and the workflow since: the node that started it may have died before it could say
+   * so. Throws what may pass: the store is away, load is shed.
+   */
   private async outcomeOf(fire: OwedFire): Promise<{ readonly runId: RunId } | { readonly error: string }> {
+    const outcome = await this.startFor(fire);
+    const runId = fireRunId(fire.id);
+    return "error" in outcome && (await runExists(this.options.sql, EVERYTHING, runId)) ? { runId } : outcome;
+  }
+
+  private async startFor(fire: OwedFire): Promise<{ readonly runId: RunId } | { readonly error: string }> {
     const trigger = await triggerById(this.options.sql, fire.triggerId);
     if (!trigger) return { error: "the trigger was deleted" };
     try {
       return { runId: await this.start(trigger, fire) };
     } catch (error) {
-      // The run exists with other inputs. A concurrency limit is another 409.
-      if (error instanceof SagaError && error.code === "conflict") return { runId: fireRunId(fire.id) };
       if (isStoreAway(error) || !(error instanceof SagaError) || error.status >= 500) throw error;
       return { error: failure(error) };
     }

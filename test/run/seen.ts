@@ -6,7 +6,7 @@ import { expect } from "vitest";
 import { asRunId, type RunId } from "../../machines/index.js";
 import { EVERYTHING } from "../../src/access/index.js";
 import { countUnwatched } from "../../src/store/engine/poll.js";
-import { listEvents } from "../../src/store/lists/history.js";
+import { eventsAfter } from "../../src/store/lists/history.js";
 import { readRuns } from "../../src/store/lists/runs.js";
 import { assertHistory, type EventSeen, type RunSeen } from "../harness/history.js";
 import { until } from "../harness/until.js";
@@ -29,11 +29,11 @@ export async function look(sql: Sql, runId: RunId): Promise<Seen> {
   const view = (await readRuns(sql, EVERYTHING, [runId])).get(runId);
   if (!view) throw new Error(`there is no run ${runId}`);
   const events: EventSeen[] = [];
-  for (let offset = 0, total = 1; offset < total; offset = events.length) {
-    const page = await listEvents(sql, EVERYTHING, runId, { limit: 500, offset });
-    total = page.total;
-    events.push(...(page.items as unknown as EventSeen[]));
-    if (page.items.length === 0) break;
+  // Also within a transaction: a page of the list would count the rows in one of its own.
+  for (let more = true; more; ) {
+    const next = await eventsAfter(sql, EVERYTHING, runId, events.at(-1)?.seq ?? 0);
+    events.push(...(next as unknown as readonly EventSeen[]));
+    more = next.length > 0;
   }
   return { run: view.run as unknown as Seen["run"], events };
 }

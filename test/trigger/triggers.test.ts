@@ -349,20 +349,29 @@ describe("a node that dies", () => {
     expect(runs).toHaveLength(1);
   });
 
-  it("after the run is durable and before the fire knows it leaves a fire that finds its run", async () => {
+  const dying = (): RunStarter => ({
+    start: async (request) => {
+      await half.starter.start(request);
+      throw overloaded("dead");
+    },
+  });
+
+  it.each([
+    ["a fire that finds its run", () => {}],
+    [
+      "a fire that finds its run, though its trigger is deleted",
+      (id: string) => database.sql`delete from triggers where id = ${id}`,
+    ],
+  ])("after the run is durable and before the fire knows it leaves %s", async (_, meanwhile) => {
     const id = await create(cron());
     now = NOON + HOUR;
-    const dying: RunStarter = {
-      start: async (request) => {
-        await half.starter.start(request);
-        throw overloaded("dead");
-      },
-    };
-    await node({ starter: dying }).poll();
+    await node({ starter: dying() }).poll();
+    await meanwhile(id);
     await database.sql`update trigger_fires set due_at = now() - interval '1 s' where trigger_id = ${id}`;
     await node().poll();
     const runs = await database.sql<{ id: string }[]>`select id from runs where trigger_id = ${id}`;
-    expect(await firesOf(id)).toMatchObject([{ resulting_run_id: runs[0]?.id }]);
+    const fires = await database.sql`select resulting_run_id, error from trigger_fires where trigger_id = ${id}`;
+    expect(fires).toEqual([{ resulting_run_id: runs[0]?.id, error: null }]);
     expect(runs).toHaveLength(1);
   });
 });
