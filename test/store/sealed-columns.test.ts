@@ -30,7 +30,7 @@ const PLAIN: Readonly<Record<string, string>> = {
   "sessions.stated": "rights",
 };
 
-const columns = Object.values(schema)
+const columns = (Object.values(schema) as unknown[])
   .filter((one): one is PgTable => is(one, PgTable))
   .flatMap((table) =>
     Object.values(getTableColumns(table))

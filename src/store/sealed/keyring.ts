@@ -3,8 +3,8 @@
 //
 // Invariants
 // - A value is sealed under a key of its tenant. A node counts what it seals in blocks that it reserves in the table, so that no key seals more than
-//   `keyUses` values: IVs are random, and two that are equal would say something of both values. One commit may go beyond its block; the next block has
-//   that taken off.
+//   `keyUses` values: IVs are random, and two that are equal would say something of both values. One commit of a node may go beyond its
+//   block; the next block of the same key has that taken off.
 import type { Sql } from "postgres";
 import type { Json } from "../../../machines/index.js";
 import type { MasterKeys } from "../../config/index.js";
@@ -171,13 +171,11 @@ export class Keyring implements Sealing {
     const open = this.openedKey(key);
     if (!open) throw new Error(`the data key ${key.number} cannot be unwrapped with the master key ${key.masterKey}`);
     const before = this.current.get(tenant);
-    // What was sealed beyond the last block, or is left of it.
-    const carried = before?.number === key.number ? before.left : 0;
     if (before?.number === key.number) {
       before.left += block;
       return before;
     }
-    const current: Current = { number: key.number, open, left: block + Math.min(0, carried) };
+    const current: Current = { number: key.number, open, left: block };
     this.current.set(tenant, current);
     return current;
   }
