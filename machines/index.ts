@@ -53,6 +53,13 @@ export {
   type Rows,
   RUN_COLUMNS,
 } from "./messages/relations.js";
+export {
+  SEALED,
+  SEALED_BESIDE,
+  type SealedColumn,
+  type SealedMembers,
+  type SealedPart,
+} from "./messages/sealed.js";
 export type { Absent, Decided, Decision, Transition, VersionOf } from "./messages/transition.js";
 export { type Published, versionFact } from "./migrate/move.js";
 export type { Mock, MockError, Mocks } from "./rehearsal/mock.js";

@@ -62,6 +62,7 @@ export function startOf(
   const mark = { requestHash: "", fence: newFence() };
   return {
     runId: identity.id,
+    tenantId: identity.tenantId,
     rows: newRunRows(newRun(identity, variables ?? {}), startedEvent(identity, "api"), mark),
   };
 }

@@ -21,6 +21,8 @@ import { changedVariables, newRunRow, type StartMark, tenantsWithin, updateRow }
  */
 export interface RunCommit {
   readonly runId: RunId;
+  /** Of the run, and of those that it creates and writes to. A store that seals values does so for this tenant. */
+  readonly tenantId?: string | undefined;
   readonly rows: Rows;
 }
 
@@ -159,7 +161,7 @@ export class Unit {
       inbox_gone: this.inboxGone.map((id) => ({ run_id: runId, id })),
     };
     // Not a spread: on Node 20 each member that is added to one costs 2 µs.
-    return { runId, rows: Object.assign({}, owed, own) };
+    return { runId, tenantId: context.run.tenantId, rows: Object.assign({}, owed, own) };
   }
 
   private eventRows(): Row<"audit_event">[] {
@@ -211,7 +213,7 @@ export function confirmationOf(
       : [],
     inbox_gone: inboxId === undefined ? [] : [{ run_id: runId, id: inboxId }],
   };
-  return { commit: { runId, rows }, begin };
+  return { commit: { runId, tenantId: context.run.tenantId, rows }, begin };
 }
 
 /** The commit that confirms a revision, and no more. */
@@ -430,7 +432,10 @@ type SteppedColumn = Exclude<
  * The commit that creates the run as its first steps leave it. Undefined: the start has to be committed first, because only the
  * compare-and-set of a stored run decides who takes a signal or an event, and whether a run that is created under a key is told of.
  */
-export function startWith({ runId, rows: start }: RunCommit, { rows: steps }: RunCommit): RunCommit | undefined {
+export function startWith(
+  { runId, tenantId, rows: start }: RunCommit,
+  { rows: steps }: RunCommit,
+): RunCommit | undefined {
   const { run_update: [row] = [], new_run: children = [], variable = [], ...owed } = steps;
   const [created] = start.new_run ?? [];
   const isClaiming =
@@ -450,7 +455,7 @@ export function startWith({ runId, rows: start }: RunCommit, { rows: steps }: Ru
     // The run is woken as its first steps say.
     wake: steps.wake ?? [],
   };
-  return { runId, rows };
+  return { runId, tenantId, rows };
 }
 
 /** The rows of two commits that become one. */

@@ -29,6 +29,7 @@ import { Membership } from "../shard/membership.js";
 import { Placement } from "../shard/placement.js";
 import { owedEffects, removeAccepted } from "../store/engine/outbox.js";
 import { ownersOf } from "../store/lists/definitions.js";
+import { KeyUpkeep } from "../store/sealed/key-upkeep.js";
 import { Pruner } from "../store/upkeep/pruner.js";
 import { startupVariablesOf } from "../tenants/startup-provider.js";
 import { Suspicion } from "../trial/suspicion.js";
@@ -91,6 +92,8 @@ export class Core {
   readonly suspicion: Suspicion;
   private readonly poller: Poller;
   private readonly pruner: Pruner;
+  /** Absent: encryption is off. */
+  private readonly keyUpkeep: KeyUpkeep | undefined;
   private readonly pressure = new Pressure();
   private readonly counts: Pick<WorkLoop, "start" | "stop">;
   private gauges: NodeJS.Timeout | undefined;
@@ -164,10 +167,21 @@ export class Core {
     this.poller = new Poller({ sql: upkeep, log, runtime, dispatcher, trials, gate, couriers, shards });
     this.counts = composeCounts(foundations, { isMine: polls, triggers: this.triggers });
     this.pruner = this.composePruner();
+    this.keyUpkeep = this.composeKeyUpkeep(polls);
+  }
+
+  private composeKeyUpkeep(isMine: () => boolean): KeyUpkeep | undefined {
+    const { keyring, log, metrics } = this.foundations;
+    if (!keyring) return undefined;
+    const gauge = (wrappedBy: ReadonlyMap<string, number>) => {
+      metrics.dataKeys.reset();
+      for (const [master_key, keys] of wrappedBy) metrics.dataKeys.set({ master_key }, keys);
+    };
+    return new KeyUpkeep({ keyring, log, isMine, gauge });
   }
 
   private composePruner(): Pruner {
-    const { sql: reads, upkeep, log, config, metrics } = this.foundations;
+    const { sql, asStored: reads = sql, upkeep, log, config, metrics } = this.foundations;
     const { eventRetentionDays: eventDays, retentionDays: runDays, archiveDir } = config;
     const keep = { eventDays, runDays, minDays: config.retentionMinDays, maxDays: config.retentionMaxDays };
     return new Pruner(upkeep, log, keep, {
@@ -276,9 +290,9 @@ export class Core {
 
   private composeSuspicion(): Suspicion {
     const { config, databaseUrl, upkeep: sql, log, metrics, surroundings } = this.foundations;
-    const { stepsPerCommit, licensesFile, startupVariablesFile } = config;
+    const { stepsPerCommit, licensesFile, startupVariablesFile, encryptionKeysFile } = config;
     const decided = { limits: runLimits(config), tenantsApart: isAccessOn(config) };
-    const trial = { databaseUrl, stepsPerCommit, licensesFile, startupVariablesFile, ...decided };
+    const trial = { databaseUrl, stepsPerCommit, licensesFile, startupVariablesFile, encryptionKeysFile, ...decided };
     return new Suspicion({ sql, log, metrics, process: surroundings?.trialProcess ?? new TrialProcess(trial) });
   }
 
@@ -313,6 +327,7 @@ export class Core {
     this.operate.start();
     this.brokerEvents?.start();
     this.pruner.start();
+    this.keyUpkeep?.start();
     this.pressure.start((sample) => this.relieve(sample));
     this.gauges = setInterval(() => this.gauge(), GAUGE_MS).unref();
     this.counts.start();
@@ -344,6 +359,7 @@ export class Core {
     await catalog.stop();
     await feed.stop();
     await this.pruner.stop();
+    await this.keyUpkeep?.stop();
     await this.membership.stop();
     await tracing?.stop();
     await this.bus.stop();

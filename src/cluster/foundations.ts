@@ -9,7 +9,7 @@ import { createLocalBus } from "../bus/local.js";
 import { combineProtocols } from "../bus/protocol.js";
 import { StoreCatalog } from "../catalog/catalog.js";
 import { DatabaseClock } from "../clock.js";
-import { type Config, isAccessOn } from "../config/index.js";
+import { type Config, isAccessOn, readMasterKeys } from "../config/index.js";
 import { dispatchProtocol } from "../dispatch/relay/messages.js";
 import { Guard, type GuardOptions, listedOrAny, listedOrPublic, publicOrListed } from "../egress/guard.js";
 import { readSecrets } from "../egress/secrets.js";
@@ -23,6 +23,7 @@ import { openDatabase } from "../store/engine/connection.js";
 import { knownServiceKey, serviceKey } from "../store/engine/service-keys.js";
 import { ReadPool } from "../store/lists/read-pool.js";
 import { untilStoreAnswers } from "../store/migrate/readiness.js";
+import { Keyring, refuseSealed } from "../store/sealed/keyring.js";
 import { openStartupProvider, type StartupProvider } from "../tenants/startup-provider.js";
 import { readTenantSettings, type TenantSettings } from "../tenants/tenant-settings.js";
 import { openTracing, type Tracing } from "../tracing/index.js";
@@ -36,7 +37,7 @@ import { openReaders } from "./readers.js";
  * Sessions to Postgres, so that none waits for another kind: commits; the loads and lookups of decisions; the poll, the heartbeat and the
  * pruner; reads of clients, of which a slow one holds up other reads only.
  */
-const SESSIONS = { commits: 2, work: 4, upkeep: 4, reads: 4 };
+const SESSIONS = { commits: 2, work: 4, upkeep: 4, reads: 4, asStored: 1 };
 
 /** Shorter than the time after which a call of a worker counts as arrived (`reachedMs` of the dispatcher's limits). */
 const WORKER_CONNECT_MS = 5_000;
@@ -89,6 +90,10 @@ export interface Foundations {
   readonly feed: Feed;
   /** Absent: there are no traces. */
   readonly tracing?: Tracing;
+  /** Absent: encryption is off. */
+  readonly keyring?: Keyring;
+  /** Reads what is sealed as it is stored, for the archive. Absent: there is no archive, or encryption is off. */
+  readonly asStored?: Sql;
   readonly tenants: TenantSettings;
   /** Absent: startup variables come from the file alone. */
   readonly startupProvider?: StartupProvider;
@@ -120,19 +125,29 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
   const metrics = createMetrics(log);
   const provided = { secrets: egress.secrets, log, metrics, now: () => clock.now() };
   const startupProvider = openStartupProvider(config.startupProvider, provided);
-  const open = (max: number, applicationName = "saga") => openDatabase(databaseUrl, { max, applicationName, log });
-  const commits = openDatabase(databaseUrl, { max: SESSIONS.commits, applicationName: "saga", log, plannedOnce: true });
+  const { encryptionKeysFile } = config;
+  const keyring =
+    encryptionKeysFile === undefined ? undefined : new Keyring({ masters: readMasterKeys(encryptionKeysFile) });
+  const common = { applicationName: "saga", log, ...(keyring && { sealing: keyring }) };
+  const open = (max: number) => openDatabase(databaseUrl, { ...common, max });
+  const commits = openDatabase(databaseUrl, { ...common, max: SESSIONS.commits, plannedOnce: true });
   const [work, upkeep] = [open(SESSIONS.work), open(SESSIONS.upkeep)];
-  const readers = openReaders(options, { nodeId, upkeep, count: SESSIONS.reads });
+  const readers = openReaders(options, { nodeId, upkeep, count: SESSIONS.reads, ...(keyring && { sealing: keyring }) });
   const { sql } = work;
-  const opened = [commits, work, upkeep, ...readers.databases];
+  // The archive keeps values as they are stored.
+  const asStored = keyring && config.archiveDir !== undefined ? openAsStored(databaseUrl, log) : undefined;
+  const opened = [commits, work, upkeep, ...readers.databases, ...(asStored ? [asStored] : [])];
   const closeDatabase = async () => {
     await Promise.all(opened.map(({ close }) => close()));
   };
   const onRefused = () => metrics.loadShed.inc({ shortage: "reads" });
   const patiently = <T>(step: () => Promise<T>) => untilStoreAnswers(databaseUrl, log, step);
   await patiently(() => clock.measure(sql));
-  await patiently(readers.check).catch(async (error: unknown) => {
+  const checks = async () => {
+    await readers.check();
+    await (keyring ? keyring.start(upkeep.sql) : refuseSealed(upkeep.sql));
+  };
+  await patiently(checks).catch(async (error: unknown) => {
     await closeDatabase();
     throw error;
   });
@@ -152,11 +167,13 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
     ...(startupProvider && { startupProvider }),
     ...(callbacks && { callbacks }),
     ...(tracing && { tracing }),
+    ...(keyring && { keyring }),
+    ...(asStored && { asStored: asStored.sql }),
     ...{ config, databaseUrl, log, hints, tenants, egress, sql, clock, scheduler, catalog },
     ...{ patiently, renewSessions, closeDatabase, lastWords },
     commits: commits.sql,
     upkeep: upkeep.sql,
-    readPool: new ReadPool({ sessions: readers.sessions, onRefused }),
+    readPool: new ReadPool({ sessions: readers.sessions, onRefused, ...(keyring && { sealing: keyring }) }),
     nodeId,
     metrics,
     security: new SecurityLog(log),
@@ -165,6 +182,9 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
     alone: !hints || (config.redisUrl === undefined && !cluster.isWorker && !surroundings),
   };
 }
+
+const openAsStored = (url: string, log: Logger) =>
+  openDatabase(url, { max: SESSIONS.asStored, applicationName: "saga", log });
 
 function egressOf(config: Config, hasAccess: boolean, dial: GuardOptions["dial"]): Foundations["egress"] {
   const { egressAllow, workerAllow } = config;

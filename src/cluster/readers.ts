@@ -6,6 +6,7 @@ import { type Database, openDatabase } from "../store/engine/connection.js";
 import { cancelStatement, type ReadSession } from "../store/lists/read-pool.js";
 import { NO_READ, ReaderSession } from "../store/lists/reader-session.js";
 import { READER_ROLE, refuseUnfitReader } from "../store/migrate/reader-role.js";
+import type { Sealing } from "../store/sealed/sealing.js";
 
 export interface Readers {
   readonly sessions: readonly ReadSession[];
@@ -17,7 +18,12 @@ export interface Readers {
 /** With access on, they are under row-level security. */
 export function openReaders(
   { config, databaseUrl, log }: { readonly config: Config; readonly databaseUrl: string; readonly log: Logger },
-  { nodeId, upkeep, count }: { readonly nodeId: string; readonly upkeep: Database; readonly count: number },
+  {
+    nodeId,
+    upkeep,
+    count,
+    sealing,
+  }: { readonly nodeId: string; readonly upkeep: Database; readonly count: number; readonly sealing?: Sealing },
 ): Readers {
   const names = Array.from({ length: count }, (_, nth) => `saga-read-${nodeId}-${nth}`);
   const isGuarded = isAccessOn(config);
@@ -29,7 +35,7 @@ export function openReaders(
   const role = isOther ? undefined : READER_ROLE;
   const settings = isGuarded ? { ...NO_READ, ...(role && { role }) } : {};
   const databases = names.map((applicationName) =>
-    openDatabase(readDatabaseUrl, { max: 1, applicationName, log, settings }),
+    openDatabase(readDatabaseUrl, { max: 1, applicationName, log, settings, ...(sealing && { sealing }) }),
   );
   const sessions = databases.map(({ sql }, nth): ReadSession => {
     const cancel = () => cancelStatement(cancels.sql, names[nth] ?? "");

@@ -9,6 +9,7 @@ import { type Capacity, readCapacity } from "./capacity.js";
 import { type CertificateFiles, readTls } from "./certificate.js";
 import { SERVICE_TOKEN, SERVICE_URL } from "./command.js";
 import { isUnverified, printableDatabaseUrl } from "./database-url.js";
+import { readEncryptionKeysFile } from "./encryption-keys.js";
 import { type Env, Environment } from "./environment.js";
 import { type Limits, readLimits } from "./limits.js";
 import { readStartupProvider, type StartupProviderConfig } from "./startup-variables.js";
@@ -28,6 +29,12 @@ export {
 } from "./certificate.js";
 export { type CommandSettings, readCommandSettings, SERVICE_TOKEN, SERVICE_URL } from "./command.js";
 export { type DatabaseAddress, type DatabaseTls, parseDatabaseUrl, printableDatabaseUrl } from "./database-url.js";
+export {
+  ENCRYPTION_KEYS,
+  EncryptionKeysError,
+  type MasterKeys,
+  readMasterKeys,
+} from "./encryption-keys.js";
 export type { Env } from "./environment.js";
 export type { Limits } from "./limits.js";
 export { isLoopback } from "./loopback.js";
@@ -75,6 +82,8 @@ export interface Config extends Readonly<Present<AccessSettings>> {
   readonly busKeys?: readonly string[];
   /** `SAGA_CALLBACK_KEY`, newest first. Absent: generated, in Postgres. */
   readonly callbackKeys?: readonly string[];
+  /** `SAGA_ENCRYPTION_KEYS_FILE`, as an absolute path. Absent: nothing in the database is encrypted by the service. */
+  readonly encryptionKeysFile?: string;
   /** `AMQP_URL`. Absent: `rmq` registrations are refused. */
   readonly amqpUrl?: string;
   /** `SAGA_EVENTS_EXCHANGE` (saga.events). Of the broker at `amqpUrl`; the queues have its name, too. */
@@ -244,6 +253,7 @@ function readStores(environment: Environment) {
     redisPrefix: environment.text("REDIS_PREFIX") ?? "",
     busKeys: environment.keys("SAGA_BUS_KEY"),
     callbackKeys: environment.keys("SAGA_CALLBACK_KEY"),
+    encryptionKeysFile: readEncryptionKeysFile(environment),
     amqpUrl: environment.url("AMQP_URL", ["amqp", "amqps"]),
     eventsExchange: readExchange(environment),
     lifecycleEvents: environment.flag("SAGA_LIFECYCLE_EVENTS") ?? false,

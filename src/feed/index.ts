@@ -10,6 +10,7 @@ import type { Logger } from "../log.js";
 import type { CommitListener } from "../run/ports.js";
 import { channelOf } from "../store/engine/run-channel.js";
 import { type EventItem, eventsAfter } from "../store/lists/history.js";
+import { sealingOf, withKeys } from "../store/sealed/sealing.js";
 import { FairScheduler } from "../work/fair-scheduler.js";
 import { WorkLoop } from "../work/loop.js";
 import { type CommittedRun, Followers, type Head, type OnHead } from "./followers.js";
@@ -119,7 +120,9 @@ class LiveFeed implements Feed {
 
   watch(runId: RunId, afterSeq: number, sink: Sink): { stop(): void } {
     this.admit();
-    const watcher = new Watcher(runId, afterSeq, sink, (id, seq) => eventsAfter(this.sql, EVERYTHING, id, seq));
+    const watcher = new Watcher(runId, afterSeq, sink, (id, seq) =>
+      withKeys(sealingOf(this.sql), () => eventsAfter(this.sql, EVERYTHING, id, seq)),
+    );
     this.join(watcher);
     watcher.refresh();
     return { stop: () => this.leave(watcher) };

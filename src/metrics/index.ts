@@ -41,6 +41,8 @@ export interface Metrics {
   readonly busDropped: Counter<"reason">;
   /** Destinations of dispatches that take none at present. */
   readonly destinationsAway: Gauge<"transport" | "reason">;
+  /** The keys that values are sealed with, by the master key that wraps them. */
+  readonly dataKeys: Gauge<"master_key">;
   /** Unfinished runs without a wake row that wait for nothing that is named (law 7). It reads 0. */
   readonly runsUnwatched: Gauge;
   readonly incidentsOpen: Gauge;
@@ -282,6 +284,12 @@ function loadMetrics(registry: Registry) {
       { what: ["answer", "command", "dispatch", "effects", "wake"] },
     ),
     // Every node that has calls for a destination counts it, so the page of all nodes takes the maximum.
+    dataKeys: gauge(
+      "saga_data_keys",
+      "Keys that values in the database are sealed with, by the master key that wraps them.",
+      "max",
+      ["master_key"],
+    ),
     destinationsAway: gauge(
       "saga_destinations_away",
       "Addresses and queues of workers that take no dispatches at present, by reason.",

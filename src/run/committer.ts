@@ -12,6 +12,7 @@ import { type EncodedRun, encodeRun, encodeSlices, isLarge } from "../store/engi
 import { PlainStatements } from "../store/engine/commit/plain.js";
 import { commitRuns } from "../store/engine/commit/statement.js";
 import { sqlStateOf } from "../store/engine/failure.js";
+import { type Sealing, sealingOf } from "../store/sealed/sealing.js";
 import { FairScheduler } from "../work/fair-scheduler.js";
 
 /** The commit may or may not be in the database: discard the actor, and reload (law 2). */
@@ -87,8 +88,11 @@ export class Committer {
   private readonly groupSize: number;
   private readonly groupBytes: number;
   private readonly queueLimit: number;
+  /** Absent: encryption is off. */
+  private readonly sealing: Sealing | undefined;
 
   constructor(private readonly options: CommitterOptions) {
+    this.sealing = sealingOf(options.sql);
     this.scheduler = options.scheduler ?? new FairScheduler();
     this.concurrency = options.concurrency ?? 2;
     this.groupSize = options.groupSize ?? 200;
@@ -104,12 +108,19 @@ export class Committer {
     if (this.stopped) return Promise.reject(overloaded("the node is stopping"));
     if (this.pending.length >= this.queueLimit) return Promise.reject(overloaded("the commit queue is full"));
     const outgoing = (commit.rows.outgoing_event?.length ?? 0) > 0;
-    if (!isLarge(commit)) return this.enqueue(encodeRun(commit), key, outgoing);
+    const sealer = this.sealing?.sealerOf(commit.tenantId);
+    const isAtHand = this.sealing === undefined || sealer !== undefined;
+    if (isAtHand && !isLarge(commit)) return this.enqueue(encodeRun(commit, sealer), key, outgoing);
     this.encoding++;
-    return this.scheduler
-      .computeSlices(commit.runId, encodeSlices(commit))
+    return this.encodeLater(commit)
       .finally(() => this.encoding--)
       .then((encoded) => this.enqueue(encoded, key, outgoing));
+  }
+
+  /** A large commit, or one whose tenant has no key at hand. */
+  private async encodeLater(commit: RunCommit): Promise<EncodedRun> {
+    const sealer = await this.sealing?.sealer(commit.tenantId);
+    return this.scheduler.computeSlices(commit.runId, encodeSlices(commit, sealer));
   }
 
   private enqueue(encoded: EncodedRun, key: string, outgoing: boolean): Promise<boolean> {

@@ -26,6 +26,7 @@ import type { EventAnnouncer } from "../events/announcer.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
 import { type RecordedAnswer, repeatedAnswer } from "../store/engine/load.js";
+import { sealingOf } from "../store/sealed/sealing.js";
 import { FairScheduler } from "../work/fair-scheduler.js";
 import type { Committer } from "./committer.js";
 import { Effects, type PeerNodes } from "./effects.js";
@@ -103,7 +104,7 @@ export class Runtime implements Runs, ResidentHost, StartHost {
     this.lastWords = options.lastWords;
     this.stepsPerCommit = options.stepsPerCommit;
     this.hints = hints;
-    this.units = unitHost(options);
+    this.units = unitHost({ ...options, seals: sealingOf(options.sql) !== undefined });
     this.facts = new FactSource({ ...options, limits, scheduler: this.scheduler });
     this.effects = new Effects({
       ...{ onCommit, peers, dispatcher: this.dispatcher, couriers, hints },

@@ -221,6 +221,7 @@ export class Starter implements RunStarter {
     const rows = await this.inTurn(request, key, () => startRows(request, run, hash));
     const commit: RunCommit = {
       runId: id,
+      tenantId: run.context.run.tenantId,
       rows: { ...rows, ...((hold.held || signal) && owedRows(run.context.run, hold, signal)), outgoing_event },
     };
     const start = { commit, started: run.started, key };

@@ -18,14 +18,21 @@ export interface UnitOptions {
   readonly formats?: RecordFormats;
   /** The record format that is written: all live nodes read it (law 13). Absent: this node is alone. */
   readonly recordFormat?: () => number;
+  /** Encryption is on: a manifest stays in its scope, where the database can see what is sealed in it. */
+  readonly seals?: boolean;
   /** Which events RabbitMQ gets. Absent: none. */
   readonly outgoing?: OutgoingEvents;
 }
 
-export function unitHost({ formats = RECORD_FORMATS, recordFormat, outgoing }: UnitOptions = {}): UnitHost {
+export function unitHost({
+  formats = RECORD_FORMATS,
+  recordFormat,
+  outgoing,
+  seals = false,
+}: UnitOptions = {}): UnitHost {
   return {
     newFence,
-    keptScope,
+    keptScope: (scope, variables) => keptScope(scope, variables, seals),
     recordOf: (context) => formats.encode(context, recordFormat?.() ?? formats.writes),
     outgoing: outgoing && ((run, publishable, from) => outgoingRows(run, publishable, outgoing, from)),
   };
@@ -65,6 +72,7 @@ const SMALL = 512;
 function keptScope(
   scope: Pick<Row<"scope">, "run_id" | "entry" | "holder">,
   variables: JsonObject,
+  seals: boolean,
 ): { readonly scope: Row<"scope">; readonly values: readonly Row<"scope_value">[] } {
   const own: JsonObject = {};
   const shared: Record<string, string> = {};
@@ -79,7 +87,7 @@ function keptScope(
   const { run_id, holder } = scope;
   return {
     scope:
-      text.length <= SMALL
+      seals || text.length <= SMALL
         ? { ...scope, manifest, manifest_hash: undefined }
         : { ...scope, manifest: undefined, manifest_hash: keep(values, text, manifest) },
     values: [...values].map(([hash, value]) => ({ run_id, holder, hash, value })),

@@ -1,6 +1,6 @@
 // The tables of access: the keys that the service makes for itself, and the credentials that it knows.
 import { sql } from "drizzle-orm";
-import { boolean, index, pgTable, text, uuid } from "drizzle-orm/pg-core";
+import { bigint, boolean, index, pgTable, serial, text, uuid } from "drizzle-orm/pg-core";
 import { json, runId, time } from "./columns.js";
 
 /** Keys that the service has made for itself, for all of its nodes, where no setting gives them. */
@@ -9,6 +9,24 @@ export const serviceKeys = pgTable("service_keys", {
   secret: text("secret").notNull(),
   createdAt: time("created_at").notNull().defaultNow(),
 });
+
+/** The keys that values are sealed with, for encryption at rest (sealed/keyring.ts): each is of one tenant, and wrapped by a master key that is not here. */
+export const dataKeys = pgTable(
+  "data_keys",
+  {
+    number: serial("number").primaryKey(),
+    /** All zeros: of what belongs to no tenant. */
+    tenantId: uuid("tenant_id").notNull(),
+    masterKey: text("master_key").notNull(),
+    wrapped: text("wrapped").notNull(),
+    /** Values that nodes have reserved it for. */
+    uses: bigint("uses", { mode: "number" }).notNull(),
+    createdAt: time("created_at").notNull().defaultNow(),
+    /** Nodes read what has changed since they read last. */
+    changedAt: time("changed_at").notNull().defaultNow(),
+  },
+  (t) => [index("data_keys_by_tenant").on(t.tenantId, t.number), index("data_keys_by_change").on(t.changedAt)],
+);
 
 /** API keys. The key itself is nowhere: `secretHash` is the SHA-256 of its secret, in Base64url. */
 export const apiKeys = pgTable(

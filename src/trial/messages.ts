@@ -8,6 +8,7 @@ export interface TrialSettings {
   readonly limits?: RunLimits;
   readonly licensesFile?: string;
   readonly startupVariablesFile?: string;
+  readonly encryptionKeysFile?: string;
   readonly tenantsApart?: boolean;
 }
 

@@ -7,6 +7,7 @@ import { reachOfPlain } from "../access/index.js";
 import { delay } from "../ambient.js";
 import { StoreCatalog } from "../catalog/catalog.js";
 import { DatabaseClock } from "../clock.js";
+import { readMasterKeys } from "../config/index.js";
 import { SagaError, Unreadable } from "../errors.js";
 import { createLogger } from "../log.js";
 import { createMetrics } from "../metrics/index.js";
@@ -20,6 +21,7 @@ import { unitHost } from "../run/unit-host.js";
 import { encodeRun } from "../store/engine/commit/encoding.js";
 import { openDatabase } from "../store/engine/connection.js";
 import { repeatedAnswer } from "../store/engine/load.js";
+import { Keyring } from "../store/sealed/keyring.js";
 import { startupVariablesOf } from "../tenants/startup-provider.js";
 import { readTenantSettings } from "../tenants/tenant-settings.js";
 import { FairScheduler } from "../work/fair-scheduler.js";
@@ -36,15 +38,19 @@ const PATIENCE_MS = 60_000;
 export class TrialRoom {
   private readonly clock = new DatabaseClock();
   private readonly sql: Sql;
+  /** It opens what is sealed. Nothing is sealed here: no row is written. */
+  private readonly keyring: Keyring | undefined;
   private readonly catalog: StoreCatalog;
   private readonly host: ResidentHost;
   private readonly starter: Starter;
 
   constructor(settings: TrialSettings) {
-    const { databaseUrl, stepsPerCommit, limits = STANDARD_RUN_LIMITS, tenantsApart } = settings;
+    const { databaseUrl, stepsPerCommit, limits = STANDARD_RUN_LIMITS, tenantsApart, encryptionKeysFile } = settings;
     const log = createLogger({ logLevel: "silent" });
     const applicationName = "saga-trial";
-    this.sql = openDatabase(databaseUrl, { max: 1, applicationName, log, readOnly: true }).sql;
+    this.keyring = encryptionKeysFile ? new Keyring({ masters: readMasterKeys(encryptionKeysFile) }) : undefined;
+    const sealing = this.keyring && { sealing: this.keyring };
+    this.sql = openDatabase(databaseUrl, { max: 1, applicationName, log, readOnly: true, ...sealing }).sql;
     this.catalog = new StoreCatalog(this.sql, log, new FairScheduler(), tenantsApart);
     const { sql, catalog, clock } = this;
     const [schemas, tenants] = [new Schemas(), readTenantSettings(settings)];
@@ -76,12 +82,14 @@ export class TrialRoom {
   }
 
   async open(): Promise<void> {
+    await this.keyring?.start(this.sql);
     await this.refresh();
   }
 
   /** Before each group. */
   async refresh(): Promise<void> {
     await this.clock.measure(this.sql);
+    await this.keyring?.refresh();
     await this.catalog.refresh();
   }
 

@@ -2591,4 +2591,28 @@ export const MUTANTS = [
     test: "test/run/events.test.ts",
     red: "the announcer keeps an event due, if a standby took over that lacks what was announced",
   },
+  {
+    name: "encryption at rest: a sealed value is taken wherever it stands",
+    file: "src/store/sealed/keyring.ts",
+    find: "if (!fits || found === undefined)",
+    replace: "if (found === undefined)",
+    test: "test/store/keyring.test.ts",
+    red: "the data keys of tenants a value is read at its own place alone, and never under the key of another tenant",
+  },
+  {
+    name: "encryption at rest: a data key seals without an end",
+    file: "src/store/sealed/keyring.ts",
+    find: "and uses + ${block} <= ${most} order by",
+    replace: "and ${most} > 0 order by",
+    test: "test/store/keyring.test.ts",
+    red: "the data keys of tenants a key that is full is followed by a fresh one, and seals no more values than it may",
+  },
+  {
+    name: "encryption at rest: payloads of signals are stored as they came",
+    file: "machines/messages/sealed.ts",
+    find: '  signal: { payload: { of: "signals.payload", by: ["id"], part: true } },\n',
+    replace: "",
+    test: "test/store/sealed-columns.test.ts",
+    red: "columns with data every column of type json is sealed, or says why it is not",
+  },
 ];

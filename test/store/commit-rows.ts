@@ -160,7 +160,12 @@ export function openCommitStore() {
   });
   afterAll(() => database.drop());
   const statements = new PlainStatements();
-  const commit = (...group: RunCommit[]) => commitRuns(database.sql, group.map(encodeRun), statements);
+  const commit = (...group: RunCommit[]) =>
+    commitRuns(
+      database.sql,
+      group.map((commit) => encodeRun(commit)),
+      statements,
+    );
   return {
     get sql() {
       return database.sql;

@@ -251,7 +251,7 @@ describe("a confirmation beside a commit of another node", () => {
     await store.sql.begin(async (transaction) => {
       await commitRuns(
         transaction as unknown as typeof store.sql,
-        both([one, other]).map(encodeRun),
+        both([one, other]).map((commit) => encodeRun(commit)),
         new PlainStatements(),
       );
       expect(await commit(...both([other, one]))).toEqual(new Set());

@@ -142,7 +142,11 @@ export class BothStores {
   /** Commits as the committer does: a key that exists already is a loss. */
   private async inPostgres(group: readonly RunCommit[]): Promise<ReadonlySet<string>> {
     try {
-      return await commitRuns(this.sql, group.map(encodeRun), this.plain);
+      return await commitRuns(
+        this.sql,
+        group.map((commit) => encodeRun(commit)),
+        this.plain,
+      );
     } catch (error) {
       if (sqlStateOf(error) === "23505") return new Set();
       throw error;

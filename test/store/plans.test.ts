@@ -55,7 +55,15 @@ describe.each(LONG ? PLANNED.slice(1) : PLANNED.slice(0, 1))("statements that %s
   });
 
   const commit = async (group: readonly RunCommit[]) => {
-    expect((await commitRuns(commits.sql, group.map(encodeRun), statements)).size).toBe(group.length);
+    expect(
+      (
+        await commitRuns(
+          commits.sql,
+          group.map((commit) => encodeRun(commit)),
+          statements,
+        )
+      ).size,
+    ).toBe(group.length);
   };
   /** Starts, transitions with rows in every table, takers of signals and events, confirmations, promises, ends of tasks. */
   async function work(): Promise<void> {

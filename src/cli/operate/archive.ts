@@ -1,4 +1,5 @@
-// `saga archive …`: reads the files that retention has written before it deleted runs. It asks no service and no database: the folder says it all.
+// `saga archive …`: reads the files that retention has written before it deleted runs. It asks no service, and the database for nothing but
+// the keys of values that are sealed.
 import { type ArchivedFile, findRun, type Listed, listArchive, verifyFile } from "../../archive/reader.js";
 import { readSetting } from "../../config/index.js";
 import { EXIT, type ExitCode, Failure } from "../exit.js";
@@ -6,6 +7,7 @@ import type { Context } from "../frame/context.js";
 import { type Column, safe, table } from "../frame/text.js";
 import type { Run } from "../runs/run.js";
 import { runLines } from "../runs/show.js";
+import { openedValues } from "./archived-values.js";
 
 const SETTING = "SAGA_ARCHIVE_DIR";
 const ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -86,7 +88,8 @@ export async function show(context: Context): Promise<ExitCode> {
       `the archive has no run ${id}: it may be kept still, or have been deleted without one`,
       EXIT.failed,
     );
-  const { path, run, events, signals, undo, userTasks } = found;
+  const { path } = found;
+  const { run, events, signals, undo, userTasks } = await openedValues(found, context.terminal);
   const own = files.filter((file) => file.path === path);
   for (const file of own)
     for (const { problem } of await verifyFile(folder, file)) context.terminal.note(`saga: ${path}: ${problem}`);

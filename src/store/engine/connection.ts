@@ -2,10 +2,11 @@
 // migrations have sessions of their own.
 import type { Notice, Sql } from "postgres";
 import type { Logger } from "../../log.js";
+import { type Sealing, useSealing } from "../sealed/sealing.js";
 import { openSessions } from "./session.js";
 
 export interface Database {
-  /** int8 and numeric arrive as strings, timestamps as Dates, `json` parsed (by JSON.parse). */
+  /** int8 and numeric arrive as strings, timestamps as Dates, `json` parsed. */
   readonly sql: Sql;
   /** New sessions for all that comes: the server that the present ones belong to is not the right one any more. What they still do is cut off after two seconds. */
   renew(): void;
@@ -22,6 +23,8 @@ export interface DatabaseOptions {
   readonly readOnly?: boolean;
   /** Settings of its sessions besides those of every pool. `role`: the role that they begin as, and that a reset goes back to. */
   readonly settings?: Readonly<Record<string, string>>;
+  /** Opens what is sealed, and seals what its statements write. Absent: encryption is off, or values are to be read as they are stored. */
+  readonly sealing?: Sealing;
   /** Postgres plans each statement once a session: for statements of one shape, whatever their parameters. */
   readonly plannedOnce?: boolean;
 }
@@ -61,7 +64,9 @@ export function openDatabase(url: string, options: DatabaseOptions): Database {
     closing ??= pool.end({ timeout: CLOSE_TIMEOUT_S });
     return closing;
   };
-  return { sql: following(() => pool), renew, close };
+  const sql = following(() => pool);
+  useSealing(sql, options.sealing);
+  return { sql, renew, close };
 }
 
 /** The present pool, whichever that is: callers keep one object. The driver cannot replace the sessions of a pool. */
@@ -73,9 +78,13 @@ function following(pool: () => Sql): Sql {
   });
 }
 
-function openPool(url: string, { max, applicationName, log, readOnly, plannedOnce, settings }: DatabaseOptions): Sql {
+function openPool(
+  url: string,
+  { max, applicationName, log, readOnly, plannedOnce, settings, sealing }: DatabaseOptions,
+): Sql {
   return openSessions(url, {
     ...{ max, applicationName, onnotice: noticesTo(log) },
+    ...(sealing && { parseJson: sealing.parse }),
     settings: {
       ...{ ...SESSION_TIMEOUTS, ...PLANS },
       ...(readOnly && { default_transaction_read_only: "on" }),

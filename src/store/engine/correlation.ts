@@ -2,7 +2,8 @@
 // what they compare: the names of headers, and the paths of conditions. For each such comparison that waits of the topic have, of which
 // there are few, the event has one value, and the index has the waits that expect it.
 import type { Sql } from "postgres";
-import type { RunId } from "../../../machines/index.js";
+import type { Json, RunId } from "../../../machines/index.js";
+import { asRead, readColumn, sealingOf } from "../sealed/sealing.js";
 
 /** What a wait compares, and the values that it expects: as in the index `event_waits_by_correlation`, which must not change. */
 export const COMPARED = `md5(jsonb_path_query_array(headers, '$.keyvalue().key')::text
@@ -31,6 +32,9 @@ export async function correlatedRuns(
   limit: number,
   { tenantsApart = false }: { readonly tenantsApart?: boolean } = {},
 ): Promise<readonly RunId[]> {
+  // With encryption on the database cannot read the column.
+  const value = await openedPayload(sql, id);
+  const payload = value === undefined ? sql`payload::jsonb` : sql`${value}::text::jsonb`;
   const [compared, expected, has] = [sql.unsafe(COMPARED), sql.unsafe(EXPECTED), JSON.stringify(headers)];
   const isForRun = sql`(${tenant === null && !tenantsApart}
     or (select runs.tenant_id from runs where runs.id = event_waits.run_id) is not distinct from ${tenant}::uuid)`;
@@ -46,7 +50,7 @@ export async function correlatedRuns(
         where topic = ${topic} and ${compared} > comparison.by order by 1 limit 1
       ) next
     ), event as materialized (
-      select jsonb_build_object('headers', headers, 'payload', payload::jsonb) as value from events where id = ${id}
+      select jsonb_build_object('headers', headers, 'payload', ${payload}) as value from events where id = ${id}
     ), wanted as (
       select by, md5(has.headers::text || coalesce(has.conditions::text, ''))::uuid as value from comparison cross join lateral (
         select
@@ -69,4 +73,12 @@ export async function correlatedRuns(
     )
     order by 1 limit ${limit}`;
   return rows.map(({ run_id }) => run_id);
+}
+
+/** The payload as JSON. Undefined: encryption is off. */
+async function openedPayload(sql: Sql, id: string): Promise<string | undefined> {
+  if (!sealingOf(sql)) return undefined;
+  const [event] = await sql<{ payload: Json }[]>`select payload${asRead(sql)} as payload from events where id = ${id}`;
+  const payload = event ? readColumn(sql, event.payload, `events.payload/${id}`) : null;
+  return JSON.stringify(payload);
 }

@@ -2,6 +2,7 @@
 // is bounded in bytes.
 import type { Fragment, Sql } from "postgres";
 import type { EventFact, Facts, Need, RunIdentity } from "../../../machines/index.js";
+import { asRead, readColumn } from "../sealed/sealing.js";
 
 /** The most events of a page, and about how many bytes of payload it holds. */
 const PAGE = 50;
@@ -25,17 +26,23 @@ export async function scanEvents(
   const may = mayTake(sql, run, need, tenantsApart);
   const { after, since, named } = need;
   const floor = after === undefined ? before(sql, beginning(sql, run, since)) : sql`${after}::int8`;
+  const text = asRead(sql);
   const rows = await sql<(EventFact & { readonly found: number })[]>`
     with page as materialized (
       select e.* from events e where ${may} and e.ordinal > ${floor} order by e.ordinal limit ${PAGE + 1}
     ), sized as (
       select p.*, sum(p.size) over (order by p.ordinal) - p.size as before, count(*) over ()::int as found from page p
     ), bounded as (select * from sized where before < ${PAGE_BYTES} order by ordinal limit ${PAGE})
-    select id, ordinal::text, topic, headers, payload, found from bounded
+    select id, ordinal::text, topic, headers, payload${text} as payload, found from bounded
     union all
-    select e.id, e.ordinal::text, e.topic, e.headers, e.payload, 0 from events e
+    select e.id, e.ordinal::text, e.topic, e.headers, e.payload${text}, 0 from events e
     where e.id = ${named ?? null}::uuid and ${may} and e.id not in (select id from bounded)`;
-  const page = rows.map(({ found: _, ...event }) => event).sort(byOrdinal);
+  const page = rows
+    .map(({ found: _, ...event }) => ({
+      ...event,
+      payload: readColumn(sql, event.payload, `events.payload/${event.id}`),
+    }))
+    .sort(byOrdinal);
   const listed = rows.filter(({ found }) => found > 0);
   return { page, more: (listed[0]?.found ?? 0) > listed.length };
 }

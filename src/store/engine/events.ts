@@ -4,6 +4,7 @@ import { and, eq, isNull, sql } from "drizzle-orm";
 import type { Sql } from "postgres";
 import type { Json } from "../../../machines/index.js";
 import { events } from "../schema.js";
+import { sealedText } from "../sealed/sealing.js";
 import { query } from "./query.js";
 
 /** The time that the publisher's own node has to announce an event, before the poll of any node leases it. */
@@ -25,7 +26,7 @@ export interface NewEvent {
 /** Resolves with the event's id, which is another event's if the key was used before; undefined: that event has other content. */
 export async function publishEvent(database: Sql, event: NewEvent): Promise<string | undefined> {
   const { id, topic, headers, tenantId, idempotencyKey, hash: requestHash } = event;
-  const text = JSON.stringify(event.payload);
+  const text = await sealedText(database, tenantId, event.payload, `events.payload/${id}`);
   const dueAt = sql`now() + make_interval(secs => ${ANNOUNCED_FROM_MEMORY_SECONDS})`;
   const inserted = await query(database)
     .insert(events)

@@ -13,6 +13,7 @@ import type {
   Unmatched,
 } from "../../../machines/index.js";
 import { shardOf } from "../../ids.js";
+import { asRead, readColumn, sealingOf } from "../sealed/sealing.js";
 import { hashOfKey } from "./start-keys.js";
 
 /** The ended children of a step entry, in their order; null: their outputs together exceed `most` bytes. */
@@ -27,19 +28,39 @@ export async function endedChildren(
   const [size] = await sql<
     { bytes: string | null }[]
   >`select sum(octet_length(output::text)) as bytes from runs where ${which}`;
-  if (Number(size?.bytes ?? 0) > most) return null;
+  // A sealed value is longer by a third, and by its envelope.
+  const bound = sealingOf(sql) ? most * 2 + SEALED_BYTES : most;
+  if (Number(size?.bytes ?? 0) > bound) return null;
+  const text = asRead(sql);
   const rows = await sql<EndedRow[]>`
-    select parent_branch_id as branch, state, output, record->'ending'->'error' as error, record->'ending'->>'reason' as reason
+    select id, parent_branch_id as branch, state, output${text} as output, (record->'ending'->'error')${text} as error,
+      (record->'ending'->'reason')${text} as reason
     from runs where ${which} order by length(parent_branch_id), parent_branch_id`;
-  return rows.map(({ branch, state, output, error, reason }) => ({
+  return rows.map(({ id, branch, state, ...sealed }) => {
+    const output = readColumn(sql, sealed.output, `runs.output/${id}`);
+    const ending = `runs.record/${id}/ending`;
+    const [error, reason] = [
+      readColumn(sql, sealed.error, `${ending}/error`),
+      readColumn(sql, sealed.reason, `${ending}/reason`),
+    ];
+    return endedChild({ branch, state, output, error, reason });
+  });
+}
+
+/** Of the envelope of a small value. */
+const SEALED_BYTES = 256;
+
+function endedChild({ branch, state, output, error, reason }: Omit<EndedRow, "id">): EndedChild {
+  return {
     branch: branch ?? "",
     state,
     output,
     ...(state !== "succeeded" && { error: error ?? { code: "cancelled", message: reason ?? "cancelled" } }),
-  }));
+  };
 }
 
 interface EndedRow {
+  readonly id: RunId;
   readonly branch: string | null;
   readonly state: EndedChild["state"];
   readonly output: Json;
@@ -91,14 +112,14 @@ const unpromised = (sql: Sql) =>
 export async function signalFor(sql: Sql, run: Member, name: string): Promise<RecordedSignal | null> {
   const seen = sql`
     from signals where run_id = any(${[run.id, ...(run.family ?? [])]}::uuid[]) and signal_name = ${name} and consumed_at is null`;
-  const columns = sql`id, run_id as "runId", payload`;
+  const columns = sql`id, run_id as "runId", payload${asRead(sql)} as payload`;
   const [row] = await sql<RecordedSignal[]>`
     with mine as materialized (
       select ${columns}, true as promised ${seen} and promised_to = ${run.id} order by ordinal limit 1
     )
     select * from mine union all (
       select ${columns}, false ${seen} and not exists (select from mine) and ${unpromised(sql)} order by ordinal limit 1)`;
-  return row ?? null;
+  return row ? { ...row, payload: readColumn(sql, row.payload, `signals.payload/${row.id}`) } : null;
 }
 
 /** The run that has waited longest, not counting those that the recorded signals go to. One statement, so both are as of one moment. */
@@ -143,8 +164,8 @@ export async function namedRun(
 /** The variables that the service gave a run at its start. */
 export async function startupVariables(sql: Sql, runId: RunId): Promise<JsonObject> {
   const [row] = await sql<{ startup: JsonObject | null }[]>`
-    select identity->'startup' as startup from run_starts where run_id = ${runId}`;
-  return row?.startup ?? {};
+    select (identity->'startup')${asRead(sql)} as startup from run_starts where run_id = ${runId}`;
+  return readColumn(sql, row?.startup ?? null, `run_starts.identity/${runId}/startup`) ?? {};
 }
 
 /** The run that was started with an idempotency key: the key stays when it is erased. */

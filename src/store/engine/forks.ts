@@ -2,6 +2,7 @@
 // reads. What a fork moves is written by commit/general.ts.
 import type { Sql } from "postgres";
 import type { GivenAtStart, Inheritance, JsonObject, RunId, StepEntries } from "../../../machines/index.js";
+import { asRead, ofManifest, type ReadCell, readColumn } from "../sealed/sealing.js";
 
 /** The audit rows that are looked through, newest first. */
 const LOOKED_THROUGH = 50_000;
@@ -46,6 +47,8 @@ export async function inheritanceOf(
   { before, undoing }: { readonly before: number; readonly undoing?: string },
 ): Promise<Inheritance> {
   const earlier = sql`undo.owner_run_id = ${runId} and undo.entry < ${before}`;
+  const text = asRead(sql);
+  const read: ReadCell = (cell, expected) => readColumn(sql, cell, expected);
   const [found] = await sql<InheritanceRow[]>`
     select (select fork_id from forks where origin_id = ${runId} and inherits limit 1) as heir,
       (select count(*)::int from undo where ${earlier} and state = 'owed' and action is not null) as owed,
@@ -53,12 +56,16 @@ export async function inheritanceOf(
       (select coalesce(json_agg(lost), '[]') from (
         select step_id as step, entry, case state when 'owed' then 'undoing' else state end as state from undo
         where ${earlier} and (state in ('done', 'failed') or ordinal = ${undoing ?? null}::int8) order by ordinal limit ${NAMED}) lost) as undone,
-      (select kept_variables(e.run_id, e.manifest, e.manifest_hash) from kept_entries e
-        where e.run_id = ${runId} and e.entry = ${before}) as variables,
-      s.identity->'labels' as labels, s.identity->'given' as given
-    from run_starts s where s.run_id = ${runId}`;
+      kept.names, kept.variables${text} as variables, s.identity->'labels' as labels, (s.identity->'given')${text} as given
+    from run_starts s left join lateral (
+      select (e.manifest->'names')::text as names, kept_variables(e.run_id, e.manifest, e.manifest_hash) as variables
+      from kept_entries e where e.run_id = ${runId} and e.entry = ${before}
+    ) kept on true
+    where s.run_id = ${runId}`;
   if (!found) throw new Error(`the run ${runId} has no start`);
-  const { heir, owed, review, undone, variables, labels, given } = found;
+  const { heir, owed, review, undone, labels } = found;
+  const expected = ofManifest(`kept_entries.manifest/${runId}/${before}`, { holder: runId, names: found.names }, read);
+  const [variables, given] = [read(found.variables, expected), read(found.given, `run_starts.identity/${runId}/given`)];
   return {
     ...{ owed, undone, review: review ?? [] },
     ...(heir && { heir }),
@@ -73,6 +80,8 @@ interface InheritanceRow {
   readonly owed: number;
   readonly review: readonly string[] | null;
   readonly undone: Inheritance["undone"];
+  /** Of the kept values, where encryption is on. */
+  readonly names: string | null;
   readonly variables: JsonObject | null;
   readonly labels: Readonly<Record<string, string>> | null;
   readonly given: GivenAtStart | null;

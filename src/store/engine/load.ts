@@ -13,6 +13,7 @@ import {
   type UndoEntry,
 } from "../../../machines/index.js";
 import { setImmediate } from "../../ambient.js";
+import { asRead, ofManifest, type ReadCell, readColumn, type Sealing, sealingOf } from "../sealed/sealing.js";
 import { keptInputs } from "./kept-inputs.js";
 import type { Revision } from "./revision.js";
 import { hashOfKey } from "./start-keys.js";
@@ -30,25 +31,36 @@ export interface RunAtRevision {
 /** Columns by name: a column that a later release adds must not change a result (law 13). */
 const OF_THE_RUN = LOADED_COLUMNS.map((column) => `r.${column}`).join(", ");
 
+/** Where encryption is on, values are read as text: each must be the one of its column. */
+const JSON_OF_THE_RUN = ["record", "call", "output", "frames", "items"] as const;
+const OF_THE_RUN_AS_TEXT = LOADED_COLUMNS.map((column) =>
+  JSON_OF_THE_RUN.some((json) => json === column) ? `r.${column}::text as ${column}` : `r.${column}`,
+).join(", ");
+
 export async function loadRun(sql: Sql, runId: RunId): Promise<RunAtRevision | undefined> {
   const kept = keptInputs(sql);
+  const sealing = sealingOf(sql);
+  const text = asRead(sql);
   // What is kept now is at hand when the answer comes, whatever is evicted meanwhile.
   const known = new Map(kept.startsFor(runId).map((start) => [start, kept.get(start)]));
-  const [row] = await sql<LoadedRow[]>`
-    select r.revision, r.fence, r.last_seq, r.last_event_at, ${sql.unsafe(OF_THE_RUN)},
-      o.start as inputs_of, i.inputs, octet_length(i.inputs::text) as inputs_bytes, s.identity, z.variables as inherited,
-      (select json_object_agg(v.name, v.value) from run_variables v where v.run_id = r.id and v.value is not null) as variables,
+  const [found] = await sql<LoadedRow[]>`
+    select r.revision, r.fence, r.last_seq, r.last_event_at, ${sql.unsafe(sealing ? OF_THE_RUN_AS_TEXT : OF_THE_RUN)},
+      o.start as inputs_of, i.inputs${text} as inputs, octet_length(i.inputs::text) as inputs_bytes, s.identity${text} as identity,
+      z.variables${text} as inherited, ${sealing ? sql`z.names::text as names, z.holder,` : sql``}
+      (select json_object_agg(v.name, v.value) from run_variables v where v.run_id = r.id and v.value is not null)${text} as variables,
       (select array_agg(v.name) from run_variables v where v.run_id = r.id and v.value is null) as gone
     from runs r join run_starts s on s.run_id = r.id
       left join run_starts f on f.run_id = r.family_run_id
       cross join lateral (select case when s.inputs is null then f.run_id else s.run_id end as start) o
       left join lateral (select coalesce(s.inputs, f.inputs) as inputs where o.start <> all(${[...known.keys()]}::text[]::uuid[])) i on true
       left join lateral (
-        select kept_variables(k.holder, k.manifest, k.manifest_hash) as variables from kept_scopes k
+        select kept_variables(k.holder, k.manifest, k.manifest_hash) as variables
+          ${sealing ? sql`, k.manifest->'names' as names, k.holder` : sql``} from kept_scopes k
         where r.family_run_id is not null and k.run_id = r.parent_run_id and k.entry = r.parent_entry
       ) z on true
     where r.id = ${runId}`;
-  if (!row) return undefined;
+  if (!found) return undefined;
+  const row = sealing ? openedRow(sealing, found) : found;
   const inputs = (row.inputs ?? known.get(row.inputs_of)) as JsonObject;
   if (row.inputs) kept.keep(row.inputs_of, row.inputs, row.inputs_bytes ?? 0);
   const { revision, fence, last_seq: lastSeq } = row;
@@ -58,6 +70,26 @@ export async function loadRun(sql: Sql, runId: RunId): Promise<RunAtRevision | u
     lastSeq,
     lastEventAt: row.last_event_at.getTime(),
     stored: storedRun({ ...row, inputs, started_at: row.started_at.getTime() }),
+  };
+}
+
+/** The row with its values, each of which was written where it stands. Throws Unreadable if one was not. */
+function openedRow(sealing: Sealing, row: LoadedRow): LoadedRow {
+  const { id } = row;
+  const read: ReadCell = (cell, expected) => (typeof cell === "string" ? sealing.read(cell, expected) : cell);
+  const ofRun = Object.fromEntries(
+    JSON_OF_THE_RUN.map((column) => [column, read<unknown>(row[column], `runs.${column}/${id}`)]),
+  ) as Pick<LoadedRow, (typeof JSON_OF_THE_RUN)[number]>;
+  return {
+    ...row,
+    ...ofRun,
+    inputs: read(row.inputs, `run_starts.inputs/${row.inputs_of}`),
+    identity: read(row.identity, `run_starts.identity/${id}`),
+    variables: read(row.variables, `run_variables.value/${id}`),
+    inherited: read(
+      row.inherited,
+      ofManifest(`kept_scopes.manifest/${row.parent_run_id}/${row.parent_entry}`, row, read),
+    ),
   };
 }
 
@@ -114,7 +146,7 @@ export async function newestOwed(sql: Sql, lists: readonly UndoList[]): Promise<
   const runIds = lists.map(({ runId }) => runId);
   const marks = lists.map(({ since }) => since);
   const rows = await sql<(UndoColumns & { list: number; found: number })[]>`
-    select list::int, ordinal::text, step_id, entry, action, inputs, forward_idempotency_key, forward_trace, child_run_id,
+    select list::int, ordinal::text, step_id, entry, action, inputs${asRead(sql)} as inputs, forward_idempotency_key, forward_trace, child_run_id,
       found::int
     from unnest(${runIds}::text[]::uuid[], ${marks}::int[]) with ordinality as asked (run_id, since, list)
     cross join lateral (
@@ -128,7 +160,7 @@ export async function newestOwed(sql: Sql, lists: readonly UndoList[]): Promise<
     where nth = 1 or (nth <= ${most} and bytes <= ${bytes}) order by list, nth`;
   return lists.map((_, nth) => {
     const own = rows.filter(({ list }) => list === nth + 1);
-    return { entries: own.map(undoEntry), complete: own.length === (own[0]?.found ?? 0) };
+    return { entries: own.map((row) => undoEntry(sql, row)), complete: own.length === (own[0]?.found ?? 0) };
   });
 }
 
@@ -162,13 +194,13 @@ export class UndoReads {
   }
 }
 
-function undoEntry(row: UndoColumns): UndoEntry {
+function undoEntry(sql: Sql, row: UndoColumns): UndoEntry {
   return {
     ordinal: row.ordinal,
     stepId: row.step_id,
     entry: row.entry,
     action: row.action,
-    inputs: row.inputs ?? undefined,
+    inputs: readColumn(sql, row.inputs, `undo.inputs/${row.forward_idempotency_key}`) ?? undefined,
     forwardIdempotencyKey: row.forward_idempotency_key,
     forwardTrace: row.forward_trace ?? undefined,
     childRunId: row.child_run_id ?? undefined,
@@ -254,4 +286,7 @@ interface LoadedRow extends Omit<RunColumns, "inputs" | "started_at"> {
   /** Null: they are kept. */
   readonly inputs: JsonObject | null;
   readonly inputs_bytes: number | null;
+  /** With encryption on: the sealed hashes of the kept values of the scope, by name, and who holds them. */
+  readonly names?: string | null;
+  readonly holder?: string | null;
 }

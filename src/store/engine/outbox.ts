@@ -4,6 +4,7 @@ import { eq, inArray, sql } from "drizzle-orm";
 import type { Sql } from "postgres";
 import type { JsonObject, RunId } from "../../../machines/index.js";
 import { outbox } from "../schema.js";
+import { readColumn, sealingOf } from "../sealed/sealing.js";
 import { query } from "./query.js";
 
 /** How long an attempt may take before the row is due again. */
@@ -37,8 +38,11 @@ export async function claimWebhook(database: Sql, id: string): Promise<OwedWebho
     .update(outbox)
     .set({ dueAt: inSeconds(CLAIM_SECONDS) })
     .where(eq(outbox.id, id))
-    .returning({ runId: outbox.runId, payload: outbox.payload, tries: outbox.tries });
-  return row && { ...row, payload: row.payload as JsonObject };
+    .returning({
+      ...{ runId: outbox.runId, tries: outbox.tries },
+      payload: sealingOf(database) ? sql<JsonObject>`${outbox.payload}::text` : outbox.payload,
+    });
+  return row && { ...row, payload: readColumn(database, row.payload as JsonObject, `outbox.payload/${id}`) };
 }
 
 /** Each for its own time. */

@@ -3,6 +3,7 @@
 import type { Sql } from "postgres";
 import type { RunId } from "../../../machines/index.js";
 import type { ShardId } from "../../ids.js";
+import { sealingOf } from "../sealed/sealing.js";
 
 /** The most events of a page, and about how many bytes of payload it holds. */
 const PAGE = 200;
@@ -19,6 +20,9 @@ export interface OutgoingEvent {
   /** JSON as it was stored. */
   readonly payload: string | null;
 }
+
+/** The payload is that of the row, or of the published event with its id. */
+const PAYLOADS: ReadonlySet<string> = new Set(["outgoing_events.payload/", "events.payload/"]);
 
 export interface OutgoingPage {
   readonly events: readonly OutgoingEvent[];
@@ -49,7 +53,15 @@ export async function firstOutgoing(sql: Sql, shards: readonly ShardId[]): Promi
       (select r.tenant_id from runs r where r.id = sized.run_id) as "tenantId"
     from sized where before < ${PAGE_BYTES} order by ordinal`;
   const found = rows[0]?.found ?? 0;
-  return { events: rows.map(({ found: _, ...event }) => event), more: found === PAGE || found > rows.length };
+  const sealing = sealingOf(sql);
+  const plain = (payload: string | null, id: string) =>
+    payload !== null && sealing
+      ? JSON.stringify(
+          sealing.read(payload, (identity) => PAYLOADS.has(identity.slice(0, -id.length)) && identity.endsWith(id)),
+        )
+      : payload;
+  const events = rows.map(({ found: _, ...event }) => ({ ...event, payload: plain(event.payload, event.id) }));
+  return { events, more: found === PAGE || found > rows.length };
 }
 
 /** Removes rows in key order, like the commits that add them. */

@@ -4,6 +4,7 @@
 import type { Sql } from "postgres";
 import type { RunCommand, RunId } from "../../../machines/index.js";
 import { type ShardId, shardOf } from "../../ids.js";
+import { readableRows, readColumn, sealingOf } from "../sealed/sealing.js";
 
 /** The time that a node has for a leased row, unless it renews the lease; then any node may lease it. */
 export const LEASE_SECONDS = 10;
@@ -39,6 +40,8 @@ export class DueTable<Row extends { readonly run_id: RunId }> {
     readonly name: string,
     private readonly key: "run_id" | "id",
     private readonly columns: string,
+    /** Where encryption is on: the columns, and how a row is read. */
+    private readonly sealed?: { readonly columns: string; read(sql: Sql, row: Row): Row },
   ) {}
 
   keyOf(row: Row): string {
@@ -52,7 +55,8 @@ export class DueTable<Row extends { readonly run_id: RunId }> {
    */
   async lease(sql: Sql, shards: readonly ShardId[], limit: number): Promise<Leased<Row>> {
     if (shards.length === 0) return { rows: [], more: false };
-    const { name, key, columns } = this;
+    const { name, key, sealed } = this;
+    const columns = sealed && sealingOf(sql) ? sealed.columns : this.columns;
     const each = perShard(shards, limit);
     const rows = await sql.unsafe<Row[]>(
       `with near as materialized (
@@ -66,7 +70,8 @@ export class DueTable<Row extends { readonly run_id: RunId }> {
        from due where t.${key} = due.${key} returning ${columns}`,
       [literal(shards), each, limit],
     );
-    return { rows, more: rows.length === limit || fullShards(rows, each).length > 0 };
+    const more = rows.length === limit || fullShards(rows, each).length > 0;
+    return { rows: sealed ? readableRows(sql, rows, (row) => sealed.read(sql, row)) : rows, more };
   }
 
   /** Renews the lease: a whole lease from now. A row that a commit has moved in the meantime (its tries are reset) stays as it is. */
@@ -162,7 +167,10 @@ export class DueTable<Row extends { readonly run_id: RunId }> {
 }
 
 export const wakes = new DueTable<DueWake>("wakes", "run_id", "t.run_id, t.tries");
-export const inbox = new DueTable<DueCommand>("inbox", "id", "t.id, t.run_id, t.command, t.tries");
+export const inbox = new DueTable<DueCommand>("inbox", "id", "t.id, t.run_id, t.command, t.tries", {
+  columns: "t.id, t.run_id, t.command::text as command, t.tries",
+  read: (sql, row) => ({ ...row, command: readColumn(sql, row.command, `inbox.command/${row.id}`) }),
+});
 export const outbox = new DueTable<DueEffect>("outbox", "id", "t.id, t.run_id, t.kind");
 
 const RECLAIMED_AT_ONCE = 4_000;

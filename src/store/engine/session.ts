@@ -51,16 +51,22 @@ const JSON_TYPE = {
  */
 const OWN_TYPES = { fetch_types: false, types: { json: JSON_TYPE, ...ARRAY_TYPES } };
 
+/** `parse`: where encryption is on, it opens what is sealed. */
+const typesWith = (parse: SessionOptions["parseJson"]) =>
+  parse ? { ...OWN_TYPES, types: { ...OWN_TYPES.types, json: { ...JSON_TYPE, parse } } } : OWN_TYPES;
+
 export interface SessionOptions extends Omit<postgres.Options<typeof OWN_TYPES.types>, "connection" | "types"> {
   readonly applicationName: string;
   /** Settings of the session besides those that every session relies on. */
   readonly settings?: Readonly<Record<string, string>>;
+  /** How values of type json are read. Absent: by JSON.parse. */
+  readonly parseJson?: (text: string) => unknown;
   /** The types of the driver do not know it. */
   readonly onnotify?: (channel: string, payload: string) => void;
 }
 
 /** A pool of sessions that are opened when they are needed. Throws DatabaseUrlError, or UnusableDatabase if a certificate cannot be read. */
-export function openSessions(url: string, { applicationName, settings, ...options }: SessionOptions): Sql {
+export function openSessions(url: string, { applicationName, settings, parseJson, ...options }: SessionOptions): Sql {
   const { address, startup } = addressOf(parseDatabaseUrl(url), settings?.default_transaction_read_only === "on");
   return postgres({
     connect_timeout: CONNECT_TIMEOUT_S,
@@ -68,7 +74,7 @@ export function openSessions(url: string, { applicationName, settings, ...option
     ...options,
     ...address,
     ...storeSocket(),
-    ...OWN_TYPES,
+    ...typesWith(parseJson),
     connection: { ...startup, application_name: applicationName, ...RELIED_ON, ...settings },
   } as postgres.Options<typeof OWN_TYPES.types>) as unknown as Sql;
 }

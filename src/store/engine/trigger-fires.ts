@@ -8,6 +8,7 @@ import { inRange, type Page, type PageQuery, readPage } from "../lists/page.js";
 import { type Reach, within } from "../lists/reach.js";
 import { OF_TRIGGER, type TriggerRow } from "../lists/triggers.js";
 import { triggerFires } from "../schema.js";
+import { asRead, readableRows, readColumn, sealedText } from "../sealed/sealing.js";
 import { query } from "./query.js";
 
 /** Newest first. */
@@ -57,6 +58,11 @@ export interface OwedFire {
   readonly inTurn?: boolean;
 }
 
+type FiringTrigger = Pick<TriggerRow, "id" | "workflowId" | "tenantId">;
+
+const inputsText = (database: Sql, { tenantId }: FiringTrigger, id: string, inputs: JsonObject) =>
+  sealedText(database, tenantId ?? undefined, inputs, `trigger_fires.inputs/${id}`);
+
 /** The time that a node has to start the run before another one does. */
 const LEASE_SECONDS = 10;
 
@@ -66,14 +72,16 @@ const LEASE_SECONDS = 10;
  */
 export async function decideFires(
   database: Sql,
-  trigger: Pick<TriggerRow, "id" | "workflowId">,
+  trigger: FiringTrigger,
   fires: readonly NewFire[],
   move?: { readonly from: Date; readonly to: Date | null; readonly fired: boolean },
 ): Promise<readonly OwedFire[]> {
-  const rows = fires.map(({ id, scheduledAt, firedAt, inputs, error, requestHash }) => ({
-    ...{ id, scheduled_at: scheduledAt, fired_at: firedAt, error, request_hash: requestHash },
-    inputs: inputs && JSON.stringify(inputs),
-  }));
+  const rows = await Promise.all(
+    fires.map(async ({ id, scheduledAt, firedAt, inputs, error, requestHash }) => ({
+      ...{ id, scheduled_at: scheduledAt, fired_at: firedAt, error, request_hash: requestHash },
+      inputs: inputs && (await inputsText(database, trigger, id, inputs)),
+    })),
+  );
   const added = await database<{ id: string; inputs: JsonObject | null }[]>`
     with moved as (
       update triggers set next_fire_at = ${move?.to ?? null},
@@ -93,7 +101,7 @@ export async function decideFires(
 
 /** Leases fires that still owe their run, of whichever node. Of those that a trigger owes in turn, it leases the one of the earliest tick. */
 export async function leaseFires(database: Sql, limit: number): Promise<readonly OwedFire[]> {
-  return database<OwedFire[]>`
+  const rows = await database<OwedFire[]>`
     update trigger_fires set due_at = now() + make_interval(secs => ${LEASE_SECONDS})
     where id in (
       select id from trigger_fires where due_at <= now() and (not in_turn or id in (
@@ -101,7 +109,12 @@ export async function leaseFires(database: Sql, limit: number): Promise<readonly
       ))
       order by due_at limit ${limit} for update skip locked
     )
-    returning id, trigger_id as "triggerId", inputs, in_turn as "inTurn"`;
+    returning id, trigger_id as "triggerId", inputs${asRead(database)} as inputs, in_turn as "inTurn"`;
+  // One that cannot be read stays owed: this node may not have its key yet.
+  return readableRows(database, rows, (fire) => ({
+    ...fire,
+    inputs: readColumn(database, fire.inputs, `trigger_fires.inputs/${fire.id}`),
+  }));
 }
 
 /** How often a fire looks whether its turn has come. */
@@ -134,13 +147,15 @@ export async function firedAmong(database: Sql, ids: readonly string[]): Promise
  */
 export async function backfillFires(
   database: Sql,
-  trigger: Pick<TriggerRow, "id" | "workflowId">,
+  trigger: FiringTrigger,
   ticks: readonly PastTick[],
   { firedAt, inTurn }: { readonly firedAt: Date; readonly inTurn: boolean },
 ): Promise<ReadonlySet<string>> {
-  const rows = ticks.map(({ id, scheduledAt, inputs }) => ({
-    ...{ id, scheduled_at: scheduledAt, inputs: JSON.stringify(inputs) },
-  }));
+  const rows = await Promise.all(
+    ticks.map(async ({ id, scheduledAt, inputs }) => ({
+      ...{ id, scheduled_at: scheduledAt, inputs: await inputsText(database, trigger, id, inputs) },
+    })),
+  );
   const added = await database<{ id: string }[]>`
     insert into trigger_fires (id, trigger_id, workflow_id, scheduled_at, fired_at, inputs, due_at, backfilled, in_turn)
     select tick.id, ${trigger.id}, ${trigger.workflowId}, tick.scheduled_at, ${firedAt}, tick.inputs::json, now(), true, ${inTurn}

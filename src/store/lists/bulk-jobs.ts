@@ -6,6 +6,7 @@ import type { JsonObject, RunId } from "../../../machines/index.js";
 import { type ShardId, shardOf } from "../../ids.js";
 import { query } from "../engine/query.js";
 import { bulkJobs, type StoredReach } from "../schema.js";
+import { asRead, readableRows, readColumn, sealedText } from "../sealed/sealing.js";
 import { present } from "./item.js";
 import { idsInRange, matchingRuns, type RunFilter } from "./matching-runs.js";
 import { inRange, type Page, type PageQuery, readPage } from "./page.js";
@@ -74,7 +75,8 @@ export async function createJob(
   const { id, action, actor, tenantId = null, requestHash } = job;
   const order = sql`started_at, id`;
   const ids = idsInRange(matching, { after: undefined, order, limit: limit + 1, offset: 0 });
-  const [filterText, paramsText] = [JSON.stringify(job.filter), JSON.stringify(job.params)];
+  const filterText = JSON.stringify(job.filter);
+  const paramsText = await sealedText(database, job.tenantId, job.params, `bulk_jobs.params/${id}`);
   const [row] = await query(database).execute<{ matched: number }>(sql`
     with found as materialized (select row_number() over () as nth, id from (${ids}) ids
     ), counted as materialized (select count(*)::int as matched from found
@@ -256,16 +258,21 @@ export async function runningJobs(
   limit: number,
 ): Promise<readonly RunningJob[]> {
   const own = `{${shards.join(",")}}`;
-  return database<RunningJob[]>`
+  const jobs = await database<RunningJob[]>`
     with revoked as (
       update bulk_jobs set revoked = true, state = 'stopped', ended_at = now()
       where state = 'running' and shard = any(${own}::text::int2[]) and actor like 'key:%' and exists (
         select from api_keys k where k.id = substr(bulk_jobs.actor, 5) and k.revoked_at is not null)
       returning id
     )
-    select id, action, params, actor, reach from bulk_jobs
+    select id, action, params${asRead(database)} as params, actor, reach from bulk_jobs
     where state = 'running' and shard = any(${own}::text::int2[]) and id not in (select id from revoked)
     order by started_at limit ${limit}`;
+  // One whose parameters cannot be read acts on nothing.
+  return readableRows(database, jobs, (job) => ({
+    ...job,
+    params: readColumn(database, job.params, `bulk_jobs.params/${job.id}`),
+  }));
 }
 
 export interface Target {

@@ -6,6 +6,7 @@ import type { Sql } from "postgres";
 import { clearTimeout, delay, setTimeout } from "../../ambient.js";
 import { overloaded } from "../../errors.js";
 import { sqlStateOf } from "../engine/failure.js";
+import { type Sealing, withKeys } from "../sealed/sealing.js";
 import type { Reach } from "./reach.js";
 
 /** How often a statement is cancelled again: the read may just have begun the next one. */
@@ -36,6 +37,8 @@ export interface ReadPoolOptions {
   /** The time limit of one read, its wait included. */
   readonly timeoutMs?: number;
   readonly onRefused?: () => void;
+  /** Absent: encryption is off. */
+  readonly sealing?: Sealing;
 }
 
 type Read<T> = (sql: Sql, reach: Reach) => Promise<T>;
@@ -86,7 +89,7 @@ export class ReadPool {
     closed.addEventListener("abort", end, { once: true });
     if (closed.aborted) end();
     try {
-      return await this.within(lane, limit.signal, { reach, read });
+      return await withKeys(this.options.sealing, () => this.within(lane, limit.signal, { reach, read }));
     } catch (error) {
       throw limit.signal.aborted || sqlStateOf(error) === CANCELLED ? this.tooLong() : error;
     } finally {

@@ -91,6 +91,16 @@ CREATE TABLE "concurrency_tickets" (
 	CONSTRAINT "concurrency_tickets_run_id_entry_pk" PRIMARY KEY("run_id","entry")
 );
 --> statement-breakpoint
+CREATE TABLE "data_keys" (
+	"number" serial PRIMARY KEY NOT NULL,
+	"tenant_id" uuid NOT NULL,
+	"master_key" text NOT NULL,
+	"wrapped" text NOT NULL,
+	"uses" bigint NOT NULL,
+	"created_at" timestamp (3) with time zone DEFAULT now() NOT NULL,
+	"changed_at" timestamp (3) with time zone DEFAULT now() NOT NULL
+);
+--> statement-breakpoint
 CREATE TABLE "definitions" (
 	"definition_id" uuid PRIMARY KEY NOT NULL,
 	"workflow_id" text NOT NULL,
@@ -526,6 +536,8 @@ CREATE INDEX "concurrency_tickets_held" ON "concurrency_tickets" USING btree ("s
 CREATE INDEX "concurrency_tickets_in_turn" ON "concurrency_tickets" USING btree ("scope","key","tenant_id","priority","fairness_key","ticket") WHERE granted_at is null and priority is not null;--> statement-breakpoint
 CREATE INDEX "concurrency_tickets_reserved" ON "concurrency_tickets" USING btree ("scope","key","tenant_id") WHERE reserved_until is not null;--> statement-breakpoint
 CREATE INDEX "concurrency_tickets_refusable" ON "concurrency_tickets" USING btree ("scope","key","tenant_id") WHERE granted_at is null and on_limit = 'refuse';--> statement-breakpoint
+CREATE INDEX "data_keys_by_tenant" ON "data_keys" USING btree ("tenant_id","number");--> statement-breakpoint
+CREATE INDEX "data_keys_by_change" ON "data_keys" USING btree ("changed_at");--> statement-breakpoint
 CREATE INDEX "event_takes_by_event" ON "event_takes" USING btree ("event_id");--> statement-breakpoint
 CREATE INDEX "event_waits_by_correlation" ON "event_waits" USING btree ("topic",(md5(jsonb_path_query_array(headers, '$.keyvalue().key')::text
   || coalesce(jsonb_path_query_array(conditions, '$.equal.keyvalue().key')::text, ''))::uuid),(md5(headers::text || coalesce((conditions -> 'equal')::text, ''))::uuid),"run_id");--> statement-breakpoint

@@ -9,6 +9,8 @@ import {
   type RunId,
   type Slices,
 } from "../../../../machines/index.js";
+import { sealRows } from "../../sealed/rows.js";
+import type { Sealer } from "../../sealed/sealing.js";
 
 /** A run's share of a commit as it travels. */
 export interface EncodedRun {
@@ -67,12 +69,13 @@ export function isLarge({ rows }: RunCommit): boolean {
   return Object.values(rows).some((some) => some !== undefined && some.length > SLICE_ROWS);
 }
 
-export function encodeRun(commit: RunCommit): EncodedRun {
-  return inOnePiece(encodeSlices(commit, Number.POSITIVE_INFINITY));
+/** `sealer`: that of the run's tenant. Absent: encryption is off. */
+export function encodeRun(commit: RunCommit, sealer?: Sealer): EncodedRun {
+  return inOnePiece(encodeSlices(commit, sealer, Number.POSITIVE_INFINITY));
 }
 
 /** Stops after every piece. */
-export function* encodeSlices({ runId, rows }: RunCommit, sliceRows = SLICE_ROWS): Slices<EncodedRun> {
+export function* encodeSlices({ runId, rows }: RunCommit, sealer?: Sealer, sliceRows = SLICE_ROWS): Slices<EncodedRun> {
   const parts: Part[] = [];
   let weight = FIXED_BYTES;
   for (const relation of Object.keys(rows) as Relation[]) {
@@ -80,7 +83,12 @@ export function* encodeSlices({ runId, rows }: RunCommit, sliceRows = SLICE_ROWS
     if (!some || some.length === 0) continue;
     const cells = new Array<string>(ENCODERS[relation].length).fill("");
     for (let from = 0; from < some.length; from += sliceRows) {
-      weight += appendRows(relation, cells, some, from, Math.min(some.length, from + sliceRows));
+      const to = Math.min(some.length, from + sliceRows);
+      if (!sealer) weight += appendRows(relation, cells, some, from, to);
+      else {
+        const sealed = sealRows(relation, some.slice(from, to), sealer);
+        weight += appendRows(relation, cells, sealed, 0, sealed.length, from > 0);
+      }
       if (from + sliceRows < some.length) yield;
     }
     parts.push({ relation, rows: some.length, cells });
@@ -91,12 +99,19 @@ export function* encodeSlices({ runId, rows }: RunCommit, sliceRows = SLICE_ROWS
 type Cells = Readonly<Record<string, unknown>>;
 
 /** How long their texts are. */
-function appendRows(relation: Relation, cells: string[], rows: readonly Cells[], from: number, to: number): number {
+function appendRows(
+  relation: Relation,
+  cells: string[],
+  rows: readonly Cells[],
+  from: number,
+  to: number,
+  hasOthers = false,
+): number {
   const encoder = ENCODERS[relation];
   let length = 0;
   for (let nthRow = from; nthRow < to; nthRow++) {
     const row = rows[nthRow] as Cells;
-    const comma = nthRow === 0 ? "" : ",";
+    const comma = nthRow === 0 && !hasOthers ? "" : ",";
     for (let nth = 0; nth < encoder.length; nth++) {
       const { column, encode } = encoder[nth] as Encoder[number];
       const cell = encode(row[column]);
