@@ -88,6 +88,9 @@ async function commandsOfEveryKind(): Promise<readonly Addressed[]> {
     { type: "quarantine", proof: { end: "ended", trials: 3, heap_mb: 1, ms: 1 } },
     { type: "slot_granted", entry: 0 },
     { type: "slot_refused", entry: 0, reason: "refused" },
+    { type: "turn_given", entry: 0, at: 0 },
+    { type: "turn_refused", entry: 0 },
+    { type: "fork", runId: newRunId(), step: "ask", inherits: true, ...by },
   ];
   const reports: readonly ((dispatchId: DispatchId) => RunCommand)[] = [
     (dispatchId) => ({ type: "offer", dispatchId }),

@@ -1,6 +1,6 @@
 // Encryption at rest as the rest of the store sees it: what seals the values of a tenant, what opens what was read, and which pool has them. The keys
 // behind it are keyring.ts; without them nothing here is called.
-import type { Sql } from "postgres";
+import type { Fragment, Sql } from "postgres";
 
 /** What seals the values of one commit, under one data key. */
 export interface Sealer {
@@ -51,7 +51,14 @@ export async function sealedText(
 }
 
 /** How a statement selects a column that `readColumn` reads: as text, where encryption is on. */
-export const asRead = (pool: Sql) => (sealingOf(pool) ? pool`::text` : pool``);
+export function asRead(pool: Sql): Fragment {
+  const form = forms.get(pool) ?? (sealingOf(pool) ? pool`::text` : pool``);
+  forms.set(pool, form);
+  return form;
+}
+
+/** One a pool: a statement that is sent often should not make another. */
+const forms = new WeakMap<Sql, Fragment>();
 
 /** A column that was selected as `asRead` says. */
 export function readColumn<T>(pool: Sql, cell: T, expected: Expected): T {
