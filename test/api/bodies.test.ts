@@ -25,11 +25,9 @@ const ids: Record<string, string> = { name: "delivered", step_id: "charge", vers
 
 beforeAll(async () => {
   rig.answer = (command) =>
-    /^(signal|submit|cancel|result|failure|heartbeat)$/.test(command.type)
+    /^(signal|submit|cancel|result|failure|heartbeat|fork)$/.test(command.type)
       ? defaultAnswer(command)
-      : command.type === "fork"
-        ? { type: "forked", runId: command.runId }
-        : { type: "acted", state: "paused", changed: true };
+      : { type: "acted", state: "paused", changed: true };
   await rig.app.listen({ port: 0, host: "127.0.0.1" });
   port = (rig.app.server.address() as AddressInfo).port;
   routes = documentedRoutes((await rig.call("GET", "/openapi.json")).body);

@@ -287,6 +287,8 @@ export function defaultAnswer(command: RunCommand): Answer {
     case "failure":
     case "heartbeat":
       return { type: "report", stale: false };
+    case "fork":
+      return { type: "forked", runId: command.runId };
     default:
       return { type: "advanced" };
   }
