@@ -35,7 +35,7 @@ describe("with access on", () => {
     ).toEqual(["pause"]);
   });
 
-  it("an operator is offered in bulk every act on a run but a fork, and an admin to erase runs, too", () => {
+  it("an operator is offered in bulk every act on a run, and an admin to erase runs, too", () => {
     const offered = (role: string) => bulkActsFor((operation) => mayDo(as([role]), operation)).map(({ name }) => name);
     expect(offered("viewer")).toEqual([]);
     // A fork begins at one step of one run.
