@@ -10,7 +10,7 @@ const TAG_BYTES = 16;
 /** A data key, at hand. */
 export interface OpenKey {
   readonly key: KeyObject;
-  /** For hashes of content: whoever reads the database cannot try values against them. */
+  /** For hashes of content: one who reads the database cannot try values against them. */
   readonly hashKey: Buffer;
 }
 
