@@ -1,8 +1,8 @@
-// A fair queue for credit: tenants take turns by their shares, the actions of a tenant take turns, and within an action the order is that of turns.ts: first come,
+// A fair queue for credit: tenants take turns by their shares, the actions of a tenant take turns, and within an action the order is that of precedence-queue.ts: first come,
 // first served, where no item has a precedence. Where credit is that of a pool and not of a service, the actions and pools of a group take turns. It has no timer
 // and no limit: its users decide how many items may wait, and for how long.
 import { type Precedence, USUAL_PRIORITY } from "../../machines/index.js";
-import { type FlowName, Turns } from "./turns.js";
+import { type FlowName, PrecedenceQueue } from "./precedence-queue.js";
 import { type ActionName, nameKey, nameOf, type WaitingCount } from "./workers.js";
 
 /** The items of one action, for the runs of one tenant. */
@@ -14,7 +14,7 @@ interface Row<T> {
   readonly requeued: Map<string, T>;
   readonly fresh: Map<string, T>;
   /** Present once an item has come that is not of the usual kind, until none is left. It has the fresh ones then. */
-  turns: Turns<T> | undefined;
+  ordered: PrecedenceQueue<T> | undefined;
 }
 
 interface Tenant<T> {
@@ -66,9 +66,9 @@ export class FairQueue<T> {
     if (requeued) {
       if (!row.requeued.has(id)) this.count++;
       row.requeued.set(id, item);
-    } else if (row.turns || precedence || nodeId !== undefined) {
-      row.turns ??= new Turns(row.fresh);
-      if (row.turns.add(flowOf(precedence, nodeId), precedence?.weight ?? 1, id, item)) this.count++;
+    } else if (row.ordered || precedence || nodeId !== undefined) {
+      row.ordered ??= new PrecedenceQueue(row.fresh);
+      if (row.ordered.add(flowOf(precedence, nodeId), precedence?.weight ?? 1, id, item)) this.count++;
     } else {
       if (!row.fresh.has(id)) this.count++;
       row.fresh.set(id, item);
@@ -82,7 +82,7 @@ export class FairQueue<T> {
       ?.get(name.tenantId ?? "")
       ?.rows.get(rowKey(name, place));
     if (!row) return;
-    if (row.requeued.delete(id) || (row.turns ? row.turns.remove(id) : row.fresh.delete(id))) this.count--;
+    if (row.requeued.delete(id) || (row.ordered ? row.ordered.remove(id) : row.fresh.delete(id))) this.count--;
     this.dropIfEmpty(row);
   }
 
@@ -109,9 +109,9 @@ export class FairQueue<T> {
 
   /** This node's own actions, and how many items wait for each. */
   *ownCounts(): IterableIterator<WaitingCount> {
-    for (const { name, requeued, fresh, turns } of this.rows()) {
-      if (!turns) yield [name, requeued.size + fresh.size];
-      else if (requeued.size + turns.own > 0) yield [name, requeued.size + turns.own, turns.ownLevels()];
+    for (const { name, requeued, fresh, ordered } of this.rows()) {
+      if (!ordered) yield [name, requeued.size + fresh.size];
+      else if (requeued.size + ordered.own > 0) yield [name, requeued.size + ordered.own, ordered.ownLevels()];
     }
   }
 
@@ -123,7 +123,7 @@ export class FairQueue<T> {
       ?.rows.get(rowKey(name, {}));
     if (!row) return undefined;
     let depth = TAKE_FIRST_DEPTH;
-    for (const side of [row.requeued, row.turns ? EMPTY : row.fresh]) {
+    for (const side of [row.requeued, row.ordered ? EMPTY : row.fresh]) {
       for (const [id, item] of side) {
         if (depth-- === 0) return undefined;
         if (!fits(item)) continue;
@@ -131,7 +131,7 @@ export class FairQueue<T> {
         return item;
       }
     }
-    const taken = row.turns?.takeFirst(fits, depth);
+    const taken = row.ordered?.takeFirst(fits, depth);
     if (taken !== undefined) this.count--;
     this.dropIfEmpty(row);
     return taken;
@@ -188,10 +188,10 @@ export class FairQueue<T> {
   }
 
   private serveHead(row: Row<T>, tryServe: (item: T) => boolean): boolean {
-    if (row.requeued.size === 0 && row.turns) {
-      const outcome = row.turns.serve(tryServe);
+    if (row.requeued.size === 0 && row.ordered) {
+      const outcome = row.ordered.serve(tryServe);
       if (outcome === "served") this.count--;
-      if (row.turns?.size === 0) row.turns = undefined;
+      if (row.ordered?.size === 0) row.ordered = undefined;
       return outcome !== "refused";
     }
     const side = row.requeued.size > 0 ? row.requeued : row.fresh;
@@ -205,7 +205,7 @@ export class FairQueue<T> {
 
   private dropIfEmpty(row: Row<T>): void {
     // Its fresh items were in the same map.
-    if (row.turns?.size === 0) row.turns = undefined;
+    if (row.ordered?.size === 0) row.ordered = undefined;
     if (length(row) > 0) return;
     const id = row.name.tenantId ?? "";
     const tenants = this.groups.get(row.group);
@@ -228,11 +228,11 @@ const newTenant = <T>(share: number): Tenant<T> => ({ rows: new Map(), share, le
 
 function newRow<T>(name: ActionName, group: string, key: string): Row<T> {
   // Every member from the beginning: a row has one shape.
-  return { key, name: nameOf(name), group, requeued: new Map(), fresh: new Map(), turns: undefined };
+  return { key, name: nameOf(name), group, requeued: new Map(), fresh: new Map(), ordered: undefined };
 }
 
-function length({ requeued, fresh, turns }: Pick<Row<unknown>, "requeued" | "fresh" | "turns">): number {
-  return requeued.size + (turns ? turns.size : fresh.size);
+function length({ requeued, fresh, ordered }: Pick<Row<unknown>, "requeued" | "fresh" | "ordered">): number {
+  return requeued.size + (ordered ? ordered.size : fresh.size);
 }
 
 function groupOf({ service }: ActionName, { pool }: Place): string {

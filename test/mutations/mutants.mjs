@@ -2553,18 +2553,18 @@ export const MUTANTS = [
   },
   {
     name: "priority: the highest level that waits is always the next",
-    file: "src/dispatch/turns.ts",
+    file: "src/dispatch/precedence-queue.ts",
     find: "return nextTurn(this.last, ",
     replace: "return nextTurn(0, ",
-    test: "test/dispatch/turns.test.ts",
+    test: "test/dispatch/precedence-queue.test.ts",
     red: "the levels of priority take turns in the ratio 16 : 8 : 4 : 2 : 1 while all have something waiting",
   },
   {
     name: "fairness: a key that comes back has a claim for the time before",
-    file: "src/dispatch/turns.ts",
+    file: "src/dispatch/precedence-queue.ts",
     find: "const turn = { start: this.time,",
     replace: "const turn = { start: 0,",
-    test: "test/dispatch/turns.test.ts",
+    test: "test/dispatch/precedence-queue.test.ts",
     red: "the fairness keys of a level gain nothing by leaving and coming back",
   },
   {

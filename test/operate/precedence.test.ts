@@ -1,5 +1,5 @@
 // Whose precedence a run has, over HTTP and on a real node: that of its start, of its root, of the first run of a rerun, or of its trigger. The order itself is tested in
-// test/dispatch/turns.test.ts and test/faults/fairness.test.ts.
+// test/dispatch/precedence-queue.test.ts and test/faults/fairness.test.ts.
 import { beforeAll, describe, expect, it } from "vitest";
 import { until } from "../harness/until.js";
 import { ended, useNode } from "./rig.js";

@@ -705,7 +705,7 @@ CREATE FUNCTION "is_passed_over"("p_run" uuid, "p_on_limit" text) RETURNS boolea
   'SELECT p_on_limit <> ''refuse'' AND EXISTS (SELECT 1 FROM runs WHERE id = p_run AND paused_reason IN (''operator'', ''quarantine''))';
 --> statement-breakpoint
 -- The tickets of a key that have the next turns, where some have a precedence: levels take turns in the ratio 16 : 8 : 4 : 2 : 1, as machines/state/precedence.ts says,
--- and the fairness keys of a level by their weights, as in src/dispatch/turns.ts. What it goes by stands on waiting tickets, under the lock of the key: on the
+-- and the fairness keys of a level by their weights, as in src/dispatch/precedence-queue.ts. What it goes by stands on waiting tickets, under the lock of the key: on the
 -- first ticket of a fairness key, when the key has its turn; on the ticket that has waited longest, the turn of a level that was taken last. A key that has just come
 -- joins behind the one whose turn is next, by one turn of its own. It looks at 1,000 fairness keys at most, and at as many tickets of each as it may grant.
 CREATE FUNCTION "grant_in_turn"("p_scope" text, "p_key" text, "p_tenant" uuid, "p_held" integer, "p_most" integer)

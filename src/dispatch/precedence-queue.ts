@@ -150,7 +150,7 @@ class Level<T> {
   }
 }
 
-export class Turns<T> {
+export class PrecedenceQueue<T> {
   private readonly levels: readonly Level<T>[] = Array.from({ length: LEVELS }, () => new Level<T>());
   private readonly flowOf = new Map<string, Flow<T>>();
   /** The turn of a level that was taken last. */
