@@ -2488,10 +2488,11 @@ export const MUTANTS = [
     red: "verifying an archive finds a byte that was flipped, wherever it is",
   },
   {
-    name: "fork: the undo of a run is inherited twice",
+    name: "fork: the statement does not ask whether the undo was inherited before, and the unique index holds",
     file: "src/store/engine/commit/general.ts",
     find: "    select from forks where forks.origin_id = fork.run_id and forks.inherits limit 1",
     replace: "    select from forks where forks.origin_id = fork.fork_id and forks.inherits limit 1",
+    holds: true,
     test: "test/store/contract.test.ts",
     red: "a commit loses that forks it once more",
   },
