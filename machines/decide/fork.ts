@@ -1,7 +1,7 @@
 // The command `fork`: a new run begins where this one stood. One that waits ends in the same commit; one that has ended stays as it is, and its
 // revision is confirmed. Either way the commit moves what the new run inherits. Which variables it begins with is ledger/variables-before.ts.
 
-import { forkFault } from "../chart/fork.js";
+import { forkFault } from "../chart/program.js";
 import type { Command, Reason, Refused } from "../messages/command.js";
 import { type Inheritance, Needed, type StepEntries, type WorkflowFact } from "../messages/fact.js";
 import { forkOwed, type NewChild } from "../messages/owed.js";

@@ -51,6 +51,17 @@ function namesOf<C extends Columns>(columns: C): readonly (keyof C & string)[] {
   return Object.keys(columns);
 }
 
+/** Who asks for something of a key: a step entry of the run, or the whole run (`entry` 0). */
+const OF_TICKET = {
+  run_id: "uuid",
+  entry: "int4",
+  shard: "int2",
+  tenant_id: "uuid",
+  scope: "text",
+  key: "text",
+  step_id: "text?",
+} as const satisfies Columns;
+
 export const RELATIONS = {
   /**
    * The compare-and-set of a run: `expected` and `expected_fence` are the revision and the token that it is based on. `within`: the tenants that the
@@ -205,15 +216,9 @@ export const RELATIONS = {
   undo_passed: { run_id: "uuid", since: "int4", every: "bool" },
   /** The entries that are still owed become those of `heir`, as part of its step entry `entry`. */
   undo_handed: { run_id: "uuid", heir: "uuid", entry: "int4" },
-  /** A slot that a step entry of the run asks for, or the whole run (`entry` 0). `admitted`: the waiting list had room when its start was accepted. */
+  /** A slot that is asked for. `admitted`: the waiting list had room when its start was accepted. */
   ticket: {
-    run_id: "uuid",
-    entry: "int4",
-    shard: "int2",
-    tenant_id: "uuid",
-    scope: "text",
-    key: "text",
-    step_id: "text?",
+    ...OF_TICKET,
     slot_limit: "int4",
     on_limit: "text",
     admitted: "bool",
@@ -223,15 +228,9 @@ export const RELATIONS = {
   ticket_gone: { run_id: "uuid", entry: "int4" },
   /** A ticket that gives its slot back, and waits again at its old place. */
   ticket_returned: { run_id: "uuid", entry: "int4" },
-  /** A turn that an attempt of a step entry asks for, or the whole run (`entry` 0); anew, if one that was not used is given up for it. */
+  /** A turn that is asked for; anew, if one that was not used is given up for it. */
   turn: {
-    run_id: "uuid",
-    entry: "int4",
-    shard: "int2",
-    tenant_id: "uuid",
-    scope: "text",
-    key: "text",
-    step_id: "text?",
+    ...OF_TICKET,
     rate_limit: "int4",
     per_ms: "int8",
     burst: "int4",

@@ -1,7 +1,7 @@
 // The family of a rehearsed run: all its runs in a store in memory, the facts of their decisions, and their commits.
 
-import { forkFault } from "../chart/fork.js";
 import type { Program } from "../chart/program.js";
+import { forkFault } from "../chart/program.js";
 import { type CarriedOut, commitOf, startOf } from "../memory/commit.js";
 import { MemoryStore } from "../memory/store.js";
 import type { AuditEvent } from "../messages/audit.js";

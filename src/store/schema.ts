@@ -22,8 +22,7 @@ import { COMPARED, EXPECTED } from "./engine/correlation.js";
 
 export * from "./schema-access.js";
 export * from "./schema-kept.js";
-export * from "./schema-rates.js";
-export * from "./schema-slots.js";
+export * from "./schema-tickets.js";
 
 /** The common columns of versioned documents: see versions.ts. */
 const versioned = (id: string, key: string) => ({

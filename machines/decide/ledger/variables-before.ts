@@ -2,7 +2,7 @@
 // taken away. What cannot be told with certainty is not guessed.
 
 import { attributesIn, namesIn } from "../../attribute/mention.js";
-import { isTopLevel } from "../../chart/fork.js";
+import { isTopLevel } from "../../chart/program.js";
 import type { Inheritance, StepEntries } from "../../messages/fact.js";
 import { isHalted, type RunContext } from "../../state/context.js";
 import { withoutCorrection } from "../../state/corrected-item.js";

@@ -148,7 +148,10 @@ With --wait it prints the run when it waits again or has ended: the exit code is
       { flags: "--variables <json>", says: `all variables that it begins with: ${JSON_WORDS}` },
       { flags: "-i, --inputs <json>", says: `other inputs: ${JSON_WORDS}` },
       VERSION,
-      { flags: "--assume-effects", says: "what was done before the step stands, or does not matter: inherit no undo" },
+      {
+        flags: "--assume-effects",
+        says: "let the fork inherit no undo: you know that what was done before the step stands, or does not matter",
+      },
       KEY,
     ],
     asks: true,

@@ -84,7 +84,7 @@ export function rehearse(document: object, options: RehearseOptions = {}): Rehea
   });
   for (let move = rehearsal.move(); move !== "over"; move = rehearsal.move())
     if (move !== "moved") rehearsal.provide(move.missing, find(others, move.missing));
-  // A test compares values, and nobody else sees them.
+  // Only the test sees the values, and compares them.
   return revealed(rehearsal.result as unknown as Json) as unknown as Rehearsed;
 }
 
