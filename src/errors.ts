@@ -17,6 +17,7 @@ export type ErrorCode =
   | "conflict"
   | "unprocessable"
   | "history_missing"
+  | "key_destroyed"
   | "concurrency_limit"
   | "concurrency_queue_full"
   | "rate_limit_queue_full"
@@ -97,6 +98,13 @@ export const conflict = (
 
 /** What the run had at a step is not known any more. */
 export const historyMissing = (message: string) => new SagaError(409, "history_missing", message);
+
+/** The key that a value was sealed with was destroyed: nothing can ever read it again. */
+export class KeyDestroyed extends SagaError {
+  constructor() {
+    super(409, "key_destroyed", "it needs values whose key was destroyed");
+  }
+}
 
 /** Well-formed, but not acceptable: inputs or a result that fail their schema, a rule that cannot be evaluated. */
 export const unprocessable = (message: string, details?: readonly ErrorDetail[]) =>

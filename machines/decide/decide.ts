@@ -21,7 +21,7 @@ import { quarantine, release } from "./quarantine.js";
 import { acceptSignal, recordSignal, requestMatch } from "./signals.js";
 import { slotDecided } from "./slots.js";
 import { submit } from "./tasks.js";
-import { terminate } from "./terminate.js";
+import { endWithoutData, terminate } from "./terminate.js";
 import { turnDecided } from "./turns.js";
 
 const COMMANDS: { readonly [T in CommandType]: (draft: Draft, command: Command<T>) => DecisionOn<T> } = {
@@ -44,6 +44,7 @@ const COMMANDS: { readonly [T in CommandType]: (draft: Draft, command: Command<T
   slot_refused: slotDecided,
   turn_given: turnDecided,
   turn_refused: turnDecided,
+  data_lost: endWithoutData,
   pause,
   resume,
   retry_step: retryStep,

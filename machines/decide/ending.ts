@@ -69,7 +69,7 @@ export function abortStep(draft: Draft, ending: Ending): void {
   if (wait && "dispatchId" in wait) resolveDispatch(draft, wait);
   if (entry) recordAbortedStep(draft, endingCode(ending), ending.reason);
   const plan = draft.workflow.steps.get(step ?? "");
-  if (plan) oweAbortedStep(draft, plan);
+  if (plan && !ending.dataLost) oweAbortedStep(draft, plan);
   // A while between two rounds: its row has been written.
   dropWhileFrame(draft);
 }

@@ -1,8 +1,10 @@
-// The command `terminate`: the end without waiting for anything, also of a rollback. Children end first. What is still owed is left to people.
+// The ends without waiting for anything, also of a rollback: the command `terminate`, and `data_lost`, which reads no value of the run. Children end first.
+// What is still owed is left to people.
 
 import type { Command } from "../messages/command.js";
 import { type DecisionOn, unchanged } from "../messages/transition.js";
-import { isHalted } from "../state/context.js";
+import { isHalted, type Patch } from "../state/context.js";
+import type { StepError } from "../state/entry.js";
 import { isTerminal } from "../state/lifecycle.js";
 import type { Ending } from "../state/rollback.js";
 import { dispatchCancelled, resolveDispatch } from "./dispatching.js";
@@ -21,22 +23,45 @@ export function terminate(draft: Draft, command: Command<"terminate">): Decision
   // A sender was told that a step takes its signal.
   keepPromise(draft);
   if (isTerminal(context.state)) return ended(draft);
-  draft.change({ quarantined: false, proof: undefined, held: undefined, requiresManualReview: true });
+  draft.change(FREED);
   recordAct(draft, command);
-  cutOffCall(draft);
+  cutOffCall(draft, "the run is terminated");
   stopEveryChild(draft, command);
-  const end: Ending = { ...(ending ?? { to: "cancelled", reason: command.reason }), abandon: true, terminated: true };
-  if (ending && !context.unwinding) {
-    draft.change({ ending: end });
-    if (context.entry) abortStep(draft, end);
-    continueEnding(draft, "note");
-  } else {
-    if (!isLeavingTry(draft)) abortStep(draft, end);
-    draft.change({ unwinding: undefined });
-    startEnding(draft, end);
-  }
+  endAtOnce(draft, { ...(ending ?? { to: "cancelled", reason: command.reason }), abandon: true, terminated: true });
   if (held) resumeChildren(draft, command.actor);
   return acted(draft);
+}
+
+const DESTROYED = "the key that the values of the run were sealed with was destroyed";
+
+/**
+ * Nothing is evaluated: the values in the context are not those of the run any more. So no undo is made of a step in progress, and the run is for
+ * people to look at.
+ */
+export function endWithoutData(draft: Draft): DecisionOn<"data_lost"> {
+  const { state, ending, held } = draft.context;
+  if (isTerminal(state) || ending?.dataLost) return unchanged({ type: "advanced" });
+  draft.change(FREED);
+  cutOffCall(draft, DESTROYED);
+  stopEveryChild(draft, { type: "terminate", reason: DESTROYED, actor: draft.actor });
+  const error: StepError = { code: "key_destroyed", message: DESTROYED };
+  endAtOnce(draft, { to: "failed", error, reason: DESTROYED, abandon: true, terminated: true, dataLost: true });
+  if (held) resumeChildren(draft, draft.actor);
+  return draft.decided({ type: "advanced" });
+}
+
+const FREED: Patch = { quarantined: false, proof: undefined, held: undefined, requiresManualReview: true };
+
+function endAtOnce(draft: Draft, end: Ending): void {
+  const { context } = draft;
+  if (context.ending && !context.unwinding) {
+    draft.change({ ending: end });
+    if (context.entry) abortStep(draft, end);
+    return continueEnding(draft, "note");
+  }
+  if (!isLeavingTry(draft)) abortStep(draft, end);
+  draft.change({ unwinding: undefined });
+  startEnding(draft, end);
 }
 
 /** The token has left what is inside the try: only its frame is still to be closed. */
@@ -45,12 +70,12 @@ function isLeavingTry({ context: { unwinding, entry } }: Draft): boolean {
 }
 
 /** The answer to a call in flight is not awaited. Its worker is asked to stop; an undo in flight is still owed. */
-function cutOffCall(draft: Draft): void {
+function cutOffCall(draft: Draft, message: string): void {
   const { wait, call } = draft.context;
-  if (wait?.kind === "dispatched") draft.owe(dispatchCancelled(wait.dispatchId, "the run is terminated"));
+  if (wait?.kind === "dispatched") draft.owe(dispatchCancelled(wait.dispatchId, message));
   if (call?.phase !== "compensation" || !wait) return;
   if ("dispatchId" in wait) resolveDispatch(draft, wait);
-  const cut = { code: "cancelled", message: "the run is terminated", retryable: false, will_retry: false };
+  const cut = { code: "cancelled", message, retryable: false, will_retry: false };
   const attempt = wait.kind === "dispatched" ? wait.attempt : 0;
   const metadata = { ...cut, ...undoMetadata(call.childRunId) };
   draft.row("step.failed", rollbackState(draft.context), { stepId: call.stepId, attempt, metadata });

@@ -100,6 +100,8 @@ export type RunCommand =
   | { readonly type: "turn_given"; readonly entry: number; readonly at: number }
   /** Too many wait, and its ticket is gone. */
   | { readonly type: "turn_refused"; readonly entry: number }
+  /** The key that the values of the run were sealed with was destroyed: the run ends. Its node gives it to itself. */
+  | { readonly type: "data_lost" }
   | OperatorAct;
 
 /** What a person may do to a run beside `cancel` and `release`. A run that is paused or terminated sends the same to its children. */
@@ -189,6 +191,7 @@ interface Answers {
   readonly slot_refused: Advanced;
   readonly turn_given: Advanced;
   readonly turn_refused: Advanced;
+  readonly data_lost: Advanced;
   readonly pause: Acted;
   readonly resume: Acted;
   readonly retry_step: Acted | Refused;
@@ -326,6 +329,7 @@ export const COMMAND_KINDS: Readonly<Record<CommandType, CommandKind>> = {
   slot_refused: HINT,
   turn_given: HINT,
   turn_refused: HINT,
+  data_lost: HINT,
   pause: ASKED,
   resume: ASKED,
   retry_step: ASKED,

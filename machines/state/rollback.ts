@@ -41,4 +41,6 @@ export interface Ending {
   readonly abandon?: true;
   /** And without waiting for an answer. */
   readonly terminated?: true;
+  /** And without reading any value of the run: the key that they were sealed with was destroyed. */
+  readonly dataLost?: true;
 }

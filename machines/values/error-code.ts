@@ -26,6 +26,8 @@ export const ENGINE_ERRORS = {
     'All slots of the key of its workflow\'s `concurrency` were taken, and `on_limit` is "refuse". Only of runs that another run or a delay starts: a client is answered 409.',
   concurrency_queue_full: "Too many were waiting for a slot of the key already.",
   rate_limit_queue_full: "Too many were waiting for their turn under the `rate_limit` of the key already.",
+  key_destroyed:
+    "The [key](operations.md#destroying-the-keys-of-a-tenant) that the values of the run were sealed with was destroyed before the run had ended.",
   cancelled:
     "A branch, an item or a sub-saga was cancelled on its own. Also in the audit row of a step that a cancel or the timeout of a try cut off.",
   error:

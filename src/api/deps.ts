@@ -140,6 +140,8 @@ export interface ApiDeps {
   readonly reruns: Pick<Reruns, "rerun">;
   readonly bulk: Pick<BulkJobs, "create" | "read" | "stop" | "resume">;
   readonly erasure: Pick<Erasure, "erase">;
+  /** Of encryption at rest. Absent: it is off. */
+  readonly dataKeys?: { destroy(tenantId: string): Promise<void> };
   readonly migrations: Pick<Migrations, "check" | "report">;
   readonly metrics: Metrics;
   /** Shares the event loop between requests and runs. */

@@ -10,6 +10,7 @@ import { childRoutes } from "./children.js";
 import { clusterRoutes } from "./cluster.js";
 import { commandRoutes } from "./commands.js";
 import { consoleRoutes } from "./console.js";
+import { dataKeyRoutes } from "./data-keys.js";
 import type { ApiDeps, Shared } from "./deps.js";
 import { eventRoutes } from "./events.js";
 import { addExamples } from "./examples.js";
@@ -75,6 +76,7 @@ const PLUGINS: readonly ((app: Api, deps: ApiDeps & Shared) => void)[] = [
   workerRoutes,
   clusterRoutes,
   apiKeyRoutes,
+  dataKeyRoutes,
 ];
 
 /** A frame from a client carries nothing that the service reads. */

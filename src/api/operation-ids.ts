@@ -96,6 +96,8 @@ const OPERATION_IDS: Readonly<Record<string, string>> = {
   "POST /api/v1/api_keys": "createApiKey",
   "GET /api/v1/api_keys": "listApiKeys",
   "DELETE /api/v1/api_keys/{id}": "revokeApiKey",
+  "GET /api/v1/data_keys/{tenant_id}": "getDataKeys",
+  "DELETE /api/v1/data_keys/{tenant_id}": "destroyDataKeys",
   "POST /auth/session": "openSession",
   "GET /auth/session": "getSession",
   "POST /auth/logout": "closeSession",

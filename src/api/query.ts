@@ -14,7 +14,7 @@ import {
   UnreadableRecord,
 } from "../../machines/index.js";
 import { reachOf } from "../access/index.js";
-import { badRequest, overloaded, unprocessable } from "../errors.js";
+import { badRequest, KeyDestroyed, overloaded, unprocessable } from "../errors.js";
 import { loadRun } from "../store/engine/load.js";
 import type { ApiDeps } from "./deps.js";
 import { path, RunIdText } from "./http/parameters.js";
@@ -46,7 +46,7 @@ export function queryRoutes(app: Api, deps: ApiDeps): void {
     summary: "Evaluate a CEL expression about a run; nothing is changed",
     params: path({ id: RunIdText }),
     body: Query,
-    response: responses({ 200: object("The value.", ANSWER) }, 400, 404, 413, 415, 422),
+    response: responses({ 200: object("The value.", ANSWER) }, 400, 404, 409, 413, 415, 422),
   };
   app.post("/api/v1/sagas/:id/query", { schema }, async (request, reply) => {
     const { id } = request.params;
@@ -55,7 +55,8 @@ export function queryRoutes(app: Api, deps: ApiDeps): void {
       return run && isWithin(reachOf(request.principal), run.stored.identity) ? run : undefined;
     });
     if (!found) throw noSuchRun(id);
-    const { stored, lastSeq } = found;
+    const { stored, lastSeq, dataLost } = found;
+    if (dataLost) throw new KeyDestroyed();
     const asked = { source: request.body.expression, now: deps.now() };
     const value = await deps.scheduler.compute(partyOf(request), () => valueFor(stored, asked));
     refuseLarge(value, deps.config.limits.outputBytes);

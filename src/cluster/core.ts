@@ -3,6 +3,7 @@
 
 import type { Dispatch, RunId, RunLimits, Send } from "../../machines/index.js";
 import type { CallbackTokens } from "../access/index.js";
+import { EVERYTHING } from "../access/index.js";
 import { clearInterval, performance, setInterval } from "../ambient.js";
 import { ArchiveFolder } from "../archive/writer.js";
 import type { Bus } from "../bus/bus.js";
@@ -59,7 +60,7 @@ export async function createCore(options: CoreOptions): Promise<Core> {
   const bus = await openBus(foundations, {
     onAdvance: (runId) => core?.runtime.advance(runId),
     onAsk: async (request) =>
-      request.kind === "command" || request.kind === "catalog"
+      request.kind === "command" || request.kind === "catalog" || request.kind === "keys"
         ? core?.router.answer(request)
         : core?.dispatcher.asked(request),
     onTell: (message, from) =>
@@ -148,6 +149,7 @@ export class Core {
     this.brokerEvents = this.composeBrokerEvents();
     this.router = new Router({
       ...{ nodeId, bus, catalog, runtime: this.runtime, placement: this.placement, shedder: this.shedder },
+      ...(foundations.keyring && { keyring: foundations.keyring }),
       refreshMembership: async () => (alone ? undefined : this.membership.beat()),
     });
     this.dispatcher.bind(this.router);
@@ -171,13 +173,15 @@ export class Core {
   }
 
   private composeKeyUpkeep(isMine: () => boolean): KeyUpkeep | undefined {
-    const { keyring, log, metrics } = this.foundations;
+    const { keyring, upkeep: sql, log, metrics } = this.foundations;
     if (!keyring) return undefined;
+    keyring.whenDestroyed(() => this.runtime.forgetValues());
     const gauge = (wrappedBy: ReadonlyMap<string, number>) => {
       metrics.dataKeys.reset();
       for (const [master_key, keys] of wrappedBy) metrics.dataKeys.set({ master_key }, keys);
     };
-    return new KeyUpkeep({ keyring, log, isMine, gauge });
+    const look = (runId: RunId) => this.router.command(runId, { type: "advance" }, { reach: EVERYTHING });
+    return new KeyUpkeep({ keyring, sql, log, isMine, look, gauge });
   }
 
   private composePruner(): Pruner {

@@ -12,7 +12,7 @@ import {
 } from "../../machines/index.js";
 import { ClientAddresses, ClientCertificates, PLATFORM } from "../access/index.js";
 import { delay, performance } from "../ambient.js";
-import { type ApiConfig, buildApi, loadDefinitionsDir } from "../api/index.js";
+import { type ApiConfig, type ApiDeps, buildApi, loadDefinitionsDir } from "../api/index.js";
 import type { Catalog } from "../catalog/catalog.js";
 import { CertificateError, type Config, isAccessOn, readClientAuthority, readClients } from "../config/index.js";
 import { packageRoot } from "../config/package.js";
@@ -21,9 +21,11 @@ import { startGrpcServer } from "../dispatch/grpc/server.js";
 import type { Metrics } from "../metrics/index.js";
 import type { MetricsPage, PageFormat } from "../metrics/page.js";
 import { Migrations } from "../operate/index.js";
+import type { Router } from "../run/router.js";
 import { recordDeath } from "../store/engine/suspects.js";
 import { migrateDatabase } from "../store/migrate/migrate.js";
 import { readerRights } from "../store/migrate/reader-role.js";
+import type { Keyring } from "../store/sealed/keyring.js";
 import { type Core, type CoreOptions, createCore } from "./core.js";
 import type { Foundations } from "./foundations.js";
 import { ServedCertificate } from "./served-certificate.js";
@@ -142,7 +144,7 @@ interface PortOptions extends Pick<NodeOptions, "scrape"> {
 async function openPorts(core: Core, { scrape, certificate, clients }: PortOptions) {
   const tls = certificate && { tls: certificate };
   const { nodeId, config, log, sql, readPool, upkeep, clock, scheduler, metrics, schemas, feed } = core.foundations;
-  const { callbacks, security } = core.foundations;
+  const { callbacks, security, keyring } = core.foundations;
   const doors = core.access?.doors;
   const { secrets } = core.foundations.egress;
   const { starter, router: runs, shedder, announcer, dispatcher, triggers, operate } = core;
@@ -169,6 +171,7 @@ async function openPorts(core: Core, { scrape, certificate, clients }: PortOptio
     },
     triggers: triggers.registrar,
     ...{ reruns: operate.reruns, bulk: operate.bulk, erasure: operate.erasure },
+    ...(keyring && { dataKeys: dataKeysOf(keyring, runs) }),
     migrations: new Migrations({ catalog: core.foundations.catalog, schemas, scheduler }),
     workers: dispatcher.directory,
     ...{ compile: compilerOf(core), catalog: catalogOfAllNodes(core), ready: () => ready, scrape },
@@ -228,6 +231,16 @@ async function untilClientsLeft(server: Server): Promise<void> {
   while (performance.now() < latest && (await count()) > 0) await delay(20);
 }
 
+/** The keys of tenants for the API: destroyed ones are used on no node any more when it is answered. */
+function dataKeysOf(keyring: Keyring, router: Router): ApiDeps["dataKeys"] {
+  return {
+    async destroy(tenantId) {
+      await keyring.destroy(tenantId);
+      await router.refreshAll("keys");
+    },
+  };
+}
+
 /** The catalog for the API: after a publish or a registration, all nodes read it again. */
 function catalogOfAllNodes({ foundations: { catalog }, router }: Core): Catalog {
   return {
@@ -237,7 +250,7 @@ function catalogOfAllNodes({ foundations: { catalog }, router }: Core): Catalog 
     action: (service, name, version, tenants) => catalog.action(service, name, version, tenants),
     actionNames: (tenants) => catalog.actionNames(tenants),
     rule: (ruleId, tenants) => catalog.rule(ruleId, tenants),
-    refresh: () => router.refreshCatalogs(),
+    refresh: () => router.refreshAll("catalog"),
   };
 }
 

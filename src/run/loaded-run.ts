@@ -36,6 +36,8 @@ export interface LoadedRun {
   lastEventAt: number;
   /** What is known of the undo list. */
   readonly owedUndos: OwedUndos;
+  /** The key of some of its values was destroyed, and the context has markers in their places: no decision may read them. */
+  readonly dataLost?: true;
   /** The due time of the stored wake row; null: there is none; absent: unknown, or the poll has leased the row. */
   wake?: number | null;
 }
@@ -51,9 +53,10 @@ export async function restoreRun(
   if (!found) return undefined;
   const context = readable(found.stored, formats);
   const program = await catalog.program(context.run.definitionId);
-  const { revision, fence, lastSeq, lastEventAt } = found;
+  const { revision, fence, lastSeq, lastEventAt, dataLost } = found;
   const actor = startActor(program, context);
-  return { actor, program, revision, fence, lastSeq, lastEventAt, owedUndos: new OwedUndos() };
+  const lost = dataLost && { dataLost };
+  return { actor, program, revision, fence, lastSeq, lastEventAt, owedUndos: new OwedUndos(), ...lost };
 }
 
 /** A transition that moves the run to another version begins a new actor, and what follows is decided by the program of that version. */

@@ -26,10 +26,8 @@ export interface CommandAsk {
   readonly reach: PlainReach;
 }
 
-/** Asks a node to read its catalog again, after a publish or a registration. */
-export interface CatalogAsk {
-  readonly kind: "catalog";
-}
+/** Asks a node to read its catalog again, after a publish or a registration, or its data keys, after some were destroyed. */
+export type RefreshAsk = { readonly kind: "catalog" } | { readonly kind: "keys" };
 
 /** Tells the owner of a run to carry out effects that the sender has committed for it. */
 export interface EffectsTell {
@@ -38,7 +36,7 @@ export interface EffectsTell {
   readonly effects: readonly Send[];
 }
 
-export type RunAsk = CommandAsk | CatalogAsk;
+export type RunAsk = CommandAsk | RefreshAsk;
 export type RunTell = EffectsTell;
 
 /** The answer to a `CommandAsk`: the run's answer, or the error of the owner. */
@@ -54,7 +52,7 @@ export interface RefusedCommand {
 export const runProtocol: Protocol<RunAsk, RunTell> = { ask: decodeAsk, tell: decodeTell };
 
 function decodeAsk({ kind, run_id, id, keep, request_hash, command, reach: asked }: JsonObject): RunAsk | undefined {
-  if (kind === "catalog") return { kind };
+  if (kind === "catalog" || kind === "keys") return { kind };
   const runId = parseRunId(run_id);
   const reach = readPlainReach(asked);
   if (kind !== "command" || runId === undefined || !isCommand(command) || !reach) return undefined;

@@ -33,7 +33,7 @@ import {
 import { EVERYTHING, type Reach } from "../access/index.js";
 import { clearTimeout, performance, setTimeout } from "../ambient.js";
 import type { Clock } from "../clock.js";
-import { conflict, internal, notFound, overloaded } from "../errors.js";
+import { conflict, internal, KeyDestroyed, notFound, overloaded } from "../errors.js";
 import { uuidv7 } from "../ids.js";
 import type { Metrics } from "../metrics/index.js";
 import { isStoreAway } from "../store/engine/failure.js";
@@ -215,7 +215,7 @@ export class Resident {
       try {
         const answer =
           (nth === 0 ? undefined : await this.recordedAnswer(queued)) ??
-          (await this.attempt(this.loaded ?? (await this.load()), queued, nth === 0));
+          (await this.decideAndCommit(this.loaded ?? (await this.load()), queued, nth === 0));
         if (answer && outcomeUnknown) await this.resendDispatch();
         if (answer) return answer;
         this.host.metrics.commitConflicts.inc();
@@ -261,8 +261,7 @@ export class Resident {
     const { context } = (this.loaded ?? (await this.load())).actor;
     const { wait } = context;
     if (!owesLook(context) || !wait || !("dispatchId" in wait) || this.host.dispatcher.holds(wait.dispatchId)) return;
-    const carry: RunCommand = { type: "carry", dispatchId: wait.dispatchId };
-    await this.untilCommitted({ command: carry, reach: EVERYTHING, keep: false, resolve: () => {}, reject: () => {} });
+    await this.untilCommitted(own({ type: "carry", dispatchId: wait.dispatchId }));
   }
 
   private async load(): Promise<LoadedRun> {
@@ -271,6 +270,20 @@ export class Resident {
     this.loaded = loaded;
     this.justLoaded = true;
     return loaded;
+  }
+
+  /**
+   * A run whose values cannot be read any more ends, before anything else is decided about it. Undefined: a commit was lost, and the command has not
+   * happened.
+   */
+  private async decideAndCommit(loaded: LoadedRun, queued: QueuedCommand, first: boolean): Promise<Answer | undefined> {
+    if (!loaded.dataLost) return this.attempt(loaded, queued, first);
+    const { state, ending } = loaded.actor.context;
+    if (!isTerminal(state) && !ending?.dataLost && !(await this.attempt(loaded, own({ type: "data_lost" }), false)))
+      return undefined;
+    // A fork would begin with them.
+    if (queued.command.type === "fork") throw new KeyDestroyed();
+    return this.attempt(loaded, queued, false);
   }
 
   /** One try of a command. Undefined: its commit was lost, and nothing has happened. */
@@ -590,7 +603,7 @@ class Mailbox {
 
   /** A command of the run to itself goes behind those that wait: a run that never rests still receives a cancel. */
   queueOwn(command: RunCommand, reject: (error: unknown) => void): void {
-    this.waiting.push({ command, reach: EVERYTHING, keep: false, resolve: () => {}, reject });
+    this.waiting.push({ ...own(command), reject });
   }
 
   /** The command that is handled next; it stays in the mailbox. */
@@ -635,6 +648,12 @@ class Mailbox {
     this.handlers.onIdle();
   }
 }
+
+/** A command that the node gives to a run of its own accord. */
+const own = (command: RunCommand): QueuedCommand => ({
+  ...{ command, reach: EVERYTHING, keep: false },
+  ...{ resolve: () => {}, reject: () => {} },
+});
 
 /** Undefined: a fact is missing. */
 function decidedBy({ decision, missedAction }: Turn): Decided | Absent | undefined {

@@ -12,6 +12,7 @@ import {
   type CommandReply,
   decodeReply,
   errorOf,
+  type RefreshAsk,
   type RunAsk,
   refusedCommand,
 } from "./node-messages.js";
@@ -32,6 +33,8 @@ export interface RouterOptions {
   /** Reads which nodes are alive now; `placement` knows them then. */
   readonly refreshMembership: () => Promise<void>;
   readonly catalog: { refresh(): Promise<void> };
+  /** Of encryption at rest. Absent: it is off. */
+  readonly keyring?: { refresh(): Promise<void> };
   readonly bus: Pick<Bus, "ask" | "advance">;
   /** Whether this node accepts new work from other nodes. Its own clients are checked by the API. */
   readonly shedder?: Pick<LoadShedder, "shedding" | "refusal">;
@@ -62,20 +65,27 @@ export class Router implements Runs {
     return answer;
   }
 
-  /** A publish or a registration is answered when all nodes know it, because the next request may reach any of them. */
-  async refreshCatalogs(): Promise<void> {
-    const { catalog, placement, refreshMembership, bus } = this.options;
-    // Includes a node that has just started and has read the catalog already. If the store is away, it refreshes by itself.
+  /**
+   * A publish, a registration or a destruction of keys is answered when all nodes know it, because the next request may reach any of them. A node that is
+   * slower finds it by itself.
+   */
+  async refreshAll(kind: RefreshAsk["kind"]): Promise<void> {
+    const { placement, refreshMembership, bus } = this.options;
+    // Includes a node that has just started and has read everything already. If the store is away, it refreshes by itself.
     await refreshMembership().catch(() => {});
-    const request: RunAsk = { kind: "catalog" };
-    const others = placement.others.map((nodeId) => bus.ask(nodeId, request, PEER_REFRESH_MS));
-    await Promise.all([catalog.refresh(), ...others]);
+    const others = placement.others.map((nodeId) => bus.ask(nodeId, { kind }, PEER_REFRESH_MS));
+    await Promise.all([this.refresh(kind), ...others]);
+  }
+
+  private async refresh(kind: RefreshAsk["kind"]): Promise<void> {
+    const { catalog, keyring } = this.options;
+    await (kind === "catalog" ? catalog : keyring)?.refresh();
   }
 
   /** Answers a request of another node. Undefined: it has to help itself. */
   async answer(request: RunAsk): Promise<object | undefined> {
     if (request.kind === "command") return this.carryOutFor(request);
-    await this.options.catalog.refresh();
+    await this.refresh(request.kind);
     return {};
   }
 

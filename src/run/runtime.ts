@@ -25,6 +25,7 @@ import { overloaded, SagaError } from "../errors.js";
 import type { EventAnnouncer } from "../events/announcer.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
+import { forgetKeptInputs } from "../store/engine/kept-inputs.js";
 import { type RecordedAnswer, repeatedAnswer } from "../store/engine/load.js";
 import { sealingOf } from "../store/sealed/sealing.js";
 import { FairScheduler } from "../work/fair-scheduler.js";
@@ -171,6 +172,12 @@ export class Runtime implements Runs, ResidentHost, StartHost {
     this.residents.passivate(() => true);
   }
 
+  /** Keys were destroyed: no run stays in memory that was loaded before. A busy one leaves when it is done. */
+  forgetValues(): void {
+    forgetKeptInputs(this.options.sql);
+    this.residents.dropAll();
+  }
+
   /** Accepts no more commands, finishes those in progress and drops the residents. Safe to call twice. */
   async stop(): Promise<void> {
     this.stopped = true;
@@ -304,6 +311,8 @@ export class Residents {
   private readonly all = new Map<RunId, Resident>();
   /** Idle runs and their estimated bytes, the longest idle first. */
   private readonly idle = new Map<RunId, number>();
+  /** Busy runs that leave when they are done. */
+  private readonly leaving = new Set<RunId>();
   private bytes = 0;
   private readonly max: number;
   private readonly maxBytes: number;
@@ -364,7 +373,7 @@ export class Residents {
 
   /** The run has nothing to do; it stays while there is room. The owner of a run has an actor of its own, so one here would only go stale. */
   keepIdle(runId: RunId, context: RunContext): void {
-    if (!this.isMine(runId)) return this.drop(runId);
+    if (!this.isMine(runId) || this.leaving.has(runId)) return this.drop(runId);
     this.notIdle(runId);
     const bytes = estimatedBytes(context);
     this.idle.set(runId, bytes);
@@ -374,6 +383,7 @@ export class Residents {
 
   remove(runId: RunId): void {
     this.all.delete(runId);
+    this.leaving.delete(runId);
     this.notIdle(runId);
   }
 
@@ -393,6 +403,12 @@ export class Residents {
     for (const runId of [...this.idle.keys()]) if (which(runId)) this.drop(runId);
   }
 
+  /** A busy run leaves when it is done. */
+  dropAll(): void {
+    for (const runId of this.all.keys()) if (!this.idle.has(runId)) this.leaving.add(runId);
+    this.passivate(() => true);
+  }
+
   /** The heap is short: drops the half that has been idle longest. */
   passivateHalf(): void {
     this.shrinkTo(this.busy + Math.floor(this.idle.size / 2), this.maxBytes);
@@ -402,6 +418,7 @@ export class Residents {
   clear(): void {
     for (const resident of this.all.values()) resident.discard();
     this.all.clear();
+    this.leaving.clear();
     this.idle.clear();
     this.bytes = 0;
   }

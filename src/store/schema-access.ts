@@ -18,12 +18,16 @@ export const dataKeys = pgTable(
     /** All zeros: of what belongs to no tenant. */
     tenantId: uuid("tenant_id").notNull(),
     masterKey: text("master_key").notNull(),
-    wrapped: text("wrapped").notNull(),
+    /** Null: it was destroyed, and nothing reads its values any more. */
+    wrapped: text("wrapped"),
     /** Values that nodes have reserved it for. */
     uses: bigint("uses", { mode: "number" }).notNull(),
     createdAt: time("created_at").notNull().defaultNow(),
     /** Nodes read what has changed since they read last. */
     changedAt: time("changed_at").notNull().defaultNow(),
+    destroyedAt: time("destroyed_at"),
+    /** When no run was unfinished any more that had its values under the destroyed key. */
+    settledAt: time("settled_at"),
   },
   (t) => [index("data_keys_by_tenant").on(t.tenantId, t.number), index("data_keys_by_change").on(t.changedAt)],
 );

@@ -20,6 +20,7 @@ import { Starter, type StarterOptions } from "../run/starter.js";
 import { unitHost } from "../run/unit-host.js";
 import { encodeRun } from "../store/engine/commit/encoding.js";
 import { openDatabase } from "../store/engine/connection.js";
+import { forgetKeptInputs } from "../store/engine/kept-inputs.js";
 import { repeatedAnswer } from "../store/engine/load.js";
 import { Keyring } from "../store/sealed/keyring.js";
 import { startupVariablesOf } from "../tenants/startup-provider.js";
@@ -82,6 +83,7 @@ export class TrialRoom {
   }
 
   async open(): Promise<void> {
+    this.keyring?.whenDestroyed(() => forgetKeptInputs(this.sql));
     await this.keyring?.start(this.sql);
     await this.refresh();
   }

@@ -32,6 +32,7 @@ const id = uuidv7();
 const asks = (run_id: string): Readonly<Record<AskKind, JsonObject>> => ({
   command: { run_id, reach: { tenants: "*" }, command: { type: "terminate", reason: "forged", actor: "user:ceo" } },
   catalog: {},
+  keys: {},
   "dispatch.hand": {
     begun: false,
     dispatch: { dispatchId: id, runId: run_id, attempt: 1, call: { ...action, transport: "grpc" } },

@@ -94,6 +94,7 @@ const BODIES: Readonly<Record<string, (things: Things) => object>> = {
   signalWithStart: ({ workflow }) => ({ workflow_id: workflow, business_key: "table", signal: { name: "go" } }),
   querySaga: () => ({ expression: "vars" }),
   terminateSaga: () => ({ reason: "no" }),
+  forkSaga: () => ({ step: "wait" }),
   migrateSaga: () => ({ version: 1 }),
   checkWorkflowMigration: () => ({ version: 1 }),
   createBulkJob: () => ({ filter: { business_key: "none" }, action: "pause" }),

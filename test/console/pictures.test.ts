@@ -151,6 +151,7 @@ const VIEWS: Readonly<Record<string, View>> = {
   },
   "run: may migrate": checkOf("2", "p[role=status]"),
   "run: may not migrate": checkOf("3", ".refused li"),
+  "run: fork": { ...dialogOf("fork", ofRun("travel")), ready: `${MODAL} input` },
   "run: again": { ...dialogOf("rerun", ofRun("travel")), ready: `${MODAL} input` },
   "run: retry": dialogOf("retry_step", ofBranch),
   "run: skip": dialogOf("skip_step", ofBranch),

@@ -65,9 +65,11 @@ export const accessIsOn = (): boolean => inject("accessKey") !== "";
 export const accessSettings = (): Readonly<Record<string, string>> =>
   accessIsOn() ? { SAGA_AUTH: "api_key", SAGA_WORKER_ALLOW: "127.0.0.1" } : {};
 
+const OF_PLATFORM = /^\/(cluster|data_keys\/)/;
+
 /** For the headers of a request to this path. */
 export const credential = (path = ""): Readonly<Record<string, string>> =>
-  accessIsOn() ? { authorization: `Bearer ${inject(path === "/cluster" ? "platformKey" : "accessKey")}` } : {};
+  accessIsOn() ? { authorization: `Bearer ${inject(OF_PLATFORM.test(path) ? "platformKey" : "accessKey")}` } : {};
 
 /** For what is published to the exchange of the events, where a header names the tenant. */
 export const tenantHeader = (): Readonly<Record<string, string>> =>

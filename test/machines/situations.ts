@@ -396,6 +396,7 @@ export const COMMANDS = {
   "skip undo": () => ACTS.skip_undo,
   "skip another undo": () => ({ ...ACTS.skip_undo, ordinal: "0" }),
   terminate: () => ACTS.terminate,
+  "data lost": () => ({ type: "data_lost" }),
   migrate: () => ACTS.migrate,
   "migrate to here": () => ({ ...ACTS.migrate, version: 1 }),
   "migrate to a foreign version": () => ({ ...ACTS.migrate, version: 3 }),

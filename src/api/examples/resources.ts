@@ -102,6 +102,10 @@ const ofService = {
     request_id: "3f0c1d5e-7a42-4b9c-8d16-e05f2c7b9a38",
   },
   ApiKey: { ...API_KEY, last_used_at: LATER },
+  DataKeys: {
+    ...{ tenant_id: API_KEY.tenant_id, active: 0, destroyed: 1, destroyed_at: DAY_BEFORE },
+    unfinished_runs: 3,
+  },
   NewApiKey: { ...API_KEY, key: `saga_${API_KEY.id}_ThisIsAnExampleAndNoSecretAtAll000000000000` },
   Principal: {
     ...{

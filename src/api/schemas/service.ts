@@ -54,6 +54,15 @@ export const SERVICE_RESOURCES = {
     request_id: Text,
   }),
   ApiKey: Type.Object(API_KEY),
+  DataKeys: Type.Object({
+    tenant_id: Uuid,
+    active: Type.Integer({ description: "Keys that values are sealed with, or were." }),
+    destroyed: Type.Integer({ description: "Keys that were destroyed." }),
+    destroyed_at: opt(Time),
+    unfinished_runs: Type.Integer({
+      description: "Runs that have values under destroyed keys and have not ended yet, counted up to 10,000.",
+    }),
+  }),
   NewApiKey: Type.Object({ ...API_KEY, key: Type.String({ description: "The credential. It is shown once." }) }),
   Principal: Type.Object({
     kind: Type.String({

@@ -90,6 +90,8 @@ export const NEEDS = {
   createApiKey: "admin",
   listApiKeys: "admin",
   revokeApiKey: "admin",
+  getDataKeys: "platform",
+  destroyDataKeys: "platform",
 } as const satisfies Readonly<Record<string, Need>>;
 
 /** As docs/openapi.json names the operations. */

@@ -10,8 +10,10 @@ import {
   type Bulk,
   bulkOf,
   type Keys,
+  dataKeysOf,
   keysOf,
   type Tasks,
+  type TenantDataKeys,
   type Triggers,
   tasksOf,
   triggersOf,
@@ -55,6 +57,7 @@ export class SagaClient {
   readonly tasks: Tasks;
   readonly actions: Actions;
   readonly keys: Keys;
+  readonly dataKeys: TenantDataKeys;
   private readonly transport: Transport;
   private readonly links: RunLinks;
 
@@ -73,6 +76,7 @@ export class SagaClient {
     this.tasks = tasksOf(call, list);
     this.actions = actionsOf(call, list);
     this.keys = keysOf(call, list);
+    this.dataKeys = dataKeysOf(call);
     this.links = {
       call,
       list,

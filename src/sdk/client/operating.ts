@@ -3,6 +3,7 @@ import type {
   ActionRegistration,
   ApiKey,
   BulkJob,
+  DataKeys,
   NewApiKey,
   SagaTrigger,
   TriggerFireRow,
@@ -95,8 +96,19 @@ export const keysOf = (call: Call, list: List) => ({
   revoke: (id: string, options?: CallOptions): Promise<undefined> => call("revokeApiKey", { path: { id } }, options),
 });
 
+/** `client.dataKeys`: those of a tenant, with encryption at rest. All of it needs the role `platform`. */
+export const dataKeysOf = (call: Call) => ({
+  /** Throws NotFound if the tenant has never had a key. */
+  get: (tenantId: string, options?: CallOptions): Promise<DataKeys> =>
+    call("getDataKeys", { path: { tenant_id: tenantId } }, options),
+  /** Nothing that was sealed for the tenant can ever be read again, and its unfinished runs fail: `unfinished_runs` counts those that have not ended yet. */
+  destroy: (tenantId: string, options?: CallOptions): Promise<DataKeys> =>
+    call("destroyDataKeys", { path: { tenant_id: tenantId } }, options),
+});
+
 export type Triggers = ReturnType<typeof triggersOf>;
 export type Bulk = ReturnType<typeof bulkOf>;
 export type Tasks = ReturnType<typeof tasksOf>;
 export type Actions = ReturnType<typeof actionsOf>;
 export type Keys = ReturnType<typeof keysOf>;
+export type TenantDataKeys = ReturnType<typeof dataKeysOf>;

@@ -3,7 +3,7 @@
 // there are few, the event has one value, and the index has the waits that expect it.
 import type { Sql } from "postgres";
 import type { Json, RunId } from "../../../machines/index.js";
-import { asRead, readColumn, sealingOf } from "../sealed/sealing.js";
+import { asRead, readIfThere, sealingOf } from "../sealed/sealing.js";
 
 /** What a wait compares, and the values that it expects: as in the index `event_waits_by_correlation`, which must not change. */
 export const COMPARED = `md5(jsonb_path_query_array(headers, '$.keyvalue().key')::text
@@ -79,6 +79,6 @@ export async function correlatedRuns(
 async function openedPayload(sql: Sql, id: string): Promise<string | undefined> {
   if (!sealingOf(sql)) return undefined;
   const [event] = await sql<{ payload: Json }[]>`select payload${asRead(sql)} as payload from events where id = ${id}`;
-  const payload = event ? readColumn(sql, event.payload, `events.payload/${id}`) : null;
-  return JSON.stringify(payload);
+  const payload = event && readIfThere(sql, event.payload, `events.payload/${id}`);
+  return JSON.stringify(payload ?? null);
 }

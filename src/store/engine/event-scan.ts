@@ -2,7 +2,7 @@
 // is bounded in bytes.
 import type { Fragment, Sql } from "postgres";
 import type { EventFact, Facts, Need, RunIdentity } from "../../../machines/index.js";
-import { asRead, readColumn } from "../sealed/sealing.js";
+import { asRead, readIfThere } from "../sealed/sealing.js";
 
 /** The most events of a page, and about how many bytes of payload it holds. */
 const PAGE = 50;
@@ -37,11 +37,12 @@ export async function scanEvents(
     union all
     select e.id, e.ordinal::text, e.topic, e.headers, e.payload${text}, 0 from events e
     where e.id = ${named ?? null}::uuid and ${may} and e.id not in (select id from bounded)`;
+  // An event whose key was destroyed is for no run any more.
   const page = rows
-    .map(({ found: _, ...event }) => ({
-      ...event,
-      payload: readColumn(sql, event.payload, `events.payload/${event.id}`),
-    }))
+    .flatMap(({ found: _, ...event }) => {
+      const payload = readIfThere(sql, event.payload, `events.payload/${event.id}`);
+      return payload === undefined ? [] : [{ ...event, payload }];
+    })
     .sort(byOrdinal);
   const listed = rows.filter(({ found }) => found > 0);
   return { page, more: (listed[0]?.found ?? 0) > listed.length };

@@ -33,3 +33,8 @@ export function keptInputs(pool: Sql): KeptInputs {
   ofPools.set(pool, kept);
   return kept;
 }
+
+/** What was read before, also by a load in progress, is not used again. */
+export function forgetKeptInputs(pool: Sql): void {
+  ofPools.delete(pool);
+}

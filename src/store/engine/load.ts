@@ -26,6 +26,8 @@ export interface RunAtRevision {
   readonly lastSeq: number;
   /** Epoch milliseconds: the time of audit row `lastSeq`. */
   readonly lastEventAt: number;
+  /** The key of some of its values was destroyed: `stored` has markers in their places. */
+  readonly dataLost?: true;
 }
 
 /** Columns by name: a column that a later release adds must not change a result (law 13). */
@@ -60,7 +62,7 @@ export async function loadRun(sql: Sql, runId: RunId): Promise<RunAtRevision | u
       ) z on true
     where r.id = ${runId}`;
   if (!found) return undefined;
-  const row = sealing ? openedRow(sealing, found) : found;
+  const { dataLost, ...row } = sealing ? openedRow(sealing, found) : { ...found, dataLost: undefined };
   const inputs = (row.inputs ?? known.get(row.inputs_of)) as JsonObject;
   if (row.inputs) kept.keep(row.inputs_of, row.inputs, row.inputs_bytes ?? 0);
   const { revision, fence, last_seq: lastSeq } = row;
@@ -69,18 +71,23 @@ export async function loadRun(sql: Sql, runId: RunId): Promise<RunAtRevision | u
     fence,
     lastSeq,
     lastEventAt: row.last_event_at.getTime(),
+    ...(dataLost && { dataLost }),
     stored: storedRun({ ...row, inputs, started_at: row.started_at.getTime() }),
   };
 }
 
 /** The row with its values, each of which was written where it stands. Throws Unreadable if one was not. */
-function openedRow(sealing: Sealing, row: LoadedRow): LoadedRow {
+function openedRow(sealing: Sealing, row: LoadedRow): LoadedRow & Pick<RunAtRevision, "dataLost"> {
   const { id } = row;
-  const read: ReadCell = (cell, expected) => (typeof cell === "string" ? sealing.read(cell, expected) : cell);
+  let dataLost: true | undefined;
+  const lose = () => {
+    dataLost = true;
+  };
+  const read: ReadCell = (cell, expected) => (typeof cell === "string" ? sealing.read(cell, expected, lose) : cell);
   const ofRun = Object.fromEntries(
     JSON_OF_THE_RUN.map((column) => [column, read<unknown>(row[column], `runs.${column}/${id}`)]),
   ) as Pick<LoadedRow, (typeof JSON_OF_THE_RUN)[number]>;
-  return {
+  const opened = {
     ...row,
     ...ofRun,
     inputs: read(row.inputs, `run_starts.inputs/${row.inputs_of}`),
@@ -91,6 +98,7 @@ function openedRow(sealing: Sealing, row: LoadedRow): LoadedRow {
       ofManifest(`kept_scopes.manifest/${row.parent_run_id}/${row.parent_entry}`, row, read),
     ),
   };
+  return { ...opened, dataLost };
 }
 
 export interface RecordedAnswer {

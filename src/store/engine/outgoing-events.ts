@@ -53,15 +53,25 @@ export async function firstOutgoing(sql: Sql, shards: readonly ShardId[]): Promi
       (select r.tenant_id from runs r where r.id = sized.run_id) as "tenantId"
     from sized where before < ${PAGE_BYTES} order by ordinal`;
   const found = rows[0]?.found ?? 0;
+  return { events: readable(sql, rows), more: found === PAGE || found > rows.length };
+}
+
+/** With encryption on. An event that cannot be read waits, and with it the later ones of its run: other runs go on. */
+function readable(sql: Sql, rows: readonly (OutgoingEvent & { readonly found: number })[]): readonly OutgoingEvent[] {
   const sealing = sealingOf(sql);
-  const plain = (payload: string | null, id: string) =>
-    payload !== null && sealing
-      ? JSON.stringify(
-          sealing.read(payload, (identity) => PAYLOADS.has(identity.slice(0, -id.length)) && identity.endsWith(id)),
-        )
-      : payload;
-  const events = rows.map(({ found: _, ...event }) => ({ ...event, payload: plain(event.payload, event.id) }));
-  return { events, more: found === PAGE || found > rows.length };
+  const waiting = new Set<RunId>();
+  return rows.flatMap(({ found: _, ...event }) => {
+    const { id, runId, payload } = event;
+    if (payload === null || !sealing) return [event];
+    if (waiting.has(runId)) return [];
+    const isIts = (identity: string) => PAYLOADS.has(identity.slice(0, -id.length)) && identity.endsWith(id);
+    try {
+      return [{ ...event, payload: JSON.stringify(sealing.read(payload, isIts)) }];
+    } catch {
+      waiting.add(runId);
+      return [];
+    }
+  });
 }
 
 /** Removes rows in key order, like the commits that add them. */

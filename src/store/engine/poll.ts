@@ -167,9 +167,21 @@ export class DueTable<Row extends { readonly run_id: RunId }> {
 }
 
 export const wakes = new DueTable<DueWake>("wakes", "run_id", "t.run_id, t.tries");
+/**
+ * A command whose values cannot be read any more has come to nothing: the run looks at what is due instead, and the row goes. The end of a child counts
+ * also without the message of its error.
+ */
+function receivedCommand(sql: Sql, { id, command }: DueCommand): RunCommand {
+  let isDestroyed = false;
+  const read = readColumn(sql, command, `inbox.command/${id}`, () => {
+    isDestroyed = true;
+  });
+  return isDestroyed && read.type !== "child" ? { type: "advance" } : read;
+}
+
 export const inbox = new DueTable<DueCommand>("inbox", "id", "t.id, t.run_id, t.command, t.tries", {
   columns: "t.id, t.run_id, t.command::text as command, t.tries",
-  read: (sql, row) => ({ ...row, command: readColumn(sql, row.command, `inbox.command/${row.id}`) }),
+  read: (sql, row) => ({ ...row, command: receivedCommand(sql, row) }),
 });
 export const outbox = new DueTable<DueEffect>("outbox", "id", "t.id, t.run_id, t.kind");
 

@@ -95,10 +95,12 @@ CREATE TABLE "data_keys" (
 	"number" serial PRIMARY KEY NOT NULL,
 	"tenant_id" uuid NOT NULL,
 	"master_key" text NOT NULL,
-	"wrapped" text NOT NULL,
+	"wrapped" text,
 	"uses" bigint NOT NULL,
 	"created_at" timestamp (3) with time zone DEFAULT now() NOT NULL,
-	"changed_at" timestamp (3) with time zone DEFAULT now() NOT NULL
+	"changed_at" timestamp (3) with time zone DEFAULT now() NOT NULL,
+	"destroyed_at" timestamp (3) with time zone,
+	"settled_at" timestamp (3) with time zone
 );
 --> statement-breakpoint
 CREATE TABLE "definitions" (

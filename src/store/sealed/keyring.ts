@@ -5,10 +5,12 @@
 // - A value is sealed under a key of its tenant. A node counts what it seals in blocks that it reserves in the table, so that no key seals more than
 //   `keyUses` values: IVs are random, and two that are equal would say something of both values. One commit of a node may go beyond its
 //   block; the next block of the same key has that taken off.
+// - A key that was destroyed is nowhere: its row has no wrapped form any more, and a node that has read that has dropped what it had of it. What it
+//   sealed can never be read again, which is different from a value that was changed, or whose key this node does not have yet.
 import type { Sql } from "postgres";
 import type { Json } from "../../../machines/index.js";
 import type { MasterKeys } from "../../config/index.js";
-import { Unreadable } from "../../errors.js";
+import { KeyDestroyed, Unreadable } from "../../errors.js";
 import { UnusableDatabase } from "../engine/session.js";
 import { NO_TENANT } from "../statistics/end-counts.js";
 import { decrypt, encrypt, keyedHash, newKey, type OpenKey, openKey } from "./cipher.js";
@@ -29,6 +31,7 @@ const SLACK_SECONDS = 60;
 /** What a value reads as that cannot be read. */
 const DAMAGED = "this value was changed, or is not where it was written";
 const MISSING = "this node does not have the key of this value yet";
+const DESTROYED = "the key of this value was destroyed";
 
 /** A value is under a key that another node has made a moment ago, or that a restored database does not have. It counts as a store that is away. */
 export class UnknownDataKey extends Error {
@@ -46,12 +49,21 @@ export interface KeyringOptions {
   readonly block?: number;
 }
 
-interface DataKey {
+/** A key that was destroyed. */
+export interface DestroyedKey {
   readonly number: number;
   readonly tenantId: string;
-  readonly masterKey: string;
-  readonly wrapped: string;
 }
+
+interface DataKey extends DestroyedKey {
+  readonly masterKey: string;
+  /** Null: it was destroyed. */
+  readonly wrapped: string | null;
+  /** Destroyed, and no unfinished run has values under it any more. */
+  readonly settled: boolean;
+}
+
+const COLUMNS = `number, tenant_id as "tenantId", master_key as "masterKey", wrapped, settled_at is not null as settled`;
 
 /** The key that a tenant's values are sealed with at present, and what is left of this node's block. */
 interface Current {
@@ -69,14 +81,24 @@ export class Keyring implements Sealing {
   private since: string | null = null;
   private refreshing: Promise<void> | undefined;
   private pool: Sql | undefined;
+  private onDestroyed = () => {};
 
   constructor(private readonly options: KeyringOptions) {}
+
+  /** `listener` is called when this node learns that keys were destroyed: what is in memory of their values has to go. */
+  whenDestroyed(listener: () => void): void {
+    const others = this.onDestroyed;
+    this.onDestroyed = () => {
+      others();
+      listener();
+    };
+  }
 
   /** Loads all keys. Throws UnusableDatabase if they need a master key that the file does not have. */
   async start(sql: Sql): Promise<void> {
     this.pool = sql;
     await this.refresh();
-    for (const [id, sample] of new Map([...this.keys.values()].map((key) => [key.masterKey, key]))) {
+    for (const [id, sample] of new Map(this.usable.map((key) => [key.masterKey, key]))) {
       if (!this.options.masters.byId.has(id))
         throw new UnusableDatabase(
           `SAGA_ENCRYPTION_KEYS_FILE has no key ${id}, which data keys of the database are wrapped with: add it, or wait until a node that has it has wrapped them anew`,
@@ -98,26 +120,45 @@ export class Keyring implements Sealing {
 
   private async readChanges(): Promise<void> {
     const rows = await this.sql<(DataKey & { readonly changedAt: string })[]>`
-      select number, tenant_id as "tenantId", master_key as "masterKey", wrapped, changed_at::text as "changedAt" from data_keys
+      select ${this.sql.unsafe(COLUMNS)}, changed_at::text as "changedAt" from data_keys
       where ${this.since}::text is null or changed_at > ${this.since}::text::timestamptz - make_interval(secs => ${SLACK_SECONDS})
       order by changed_at`;
+    let destroyed = false;
     for (const { changedAt, ...key } of rows) {
+      destroyed ||= key.wrapped === null && this.drop(key);
       this.keys.set(key.number, key);
       this.since = changedAt;
     }
+    if (destroyed) this.onDestroyed();
+  }
+
+  /** Whether this node knew the key. */
+  private drop({ number, tenantId }: DataKey): boolean {
+    this.atHand.delete(number);
+    if (this.current.get(tenantId)?.number === number) this.current.delete(tenantId);
+    return (this.keys.get(number)?.wrapped ?? null) !== null;
+  }
+
+  private get usable(): readonly DataKey[] {
+    return [...this.keys.values()].filter(({ wrapped }) => wrapped !== null);
+  }
+
+  /** The keys that were destroyed and may still have unfinished runs. */
+  get unsettled(): readonly DestroyedKey[] {
+    return [...this.keys.values()].filter(({ wrapped, settled }) => wrapped === null && !settled);
   }
 
   /** How many keys each master key still wraps. One that wraps none may go from the file. */
   get wrappedBy(): ReadonlyMap<string, number> {
     const counts = new Map([...this.options.masters.byId.keys()].map((id) => [id, 0]));
-    for (const { masterKey } of this.keys.values()) counts.set(masterKey, (counts.get(masterKey) ?? 0) + 1);
+    for (const { masterKey } of this.usable) counts.set(masterKey, (counts.get(masterKey) ?? 0) + 1);
     return counts;
   }
 
   /** Wraps keys with the current master key that are wrapped with another one. True: there are more. */
   async rewrap(): Promise<boolean> {
     const { current } = this.options.masters;
-    const old = [...this.keys.values()].filter(({ masterKey }) => masterKey !== current);
+    const old = this.usable.filter(({ masterKey }) => masterKey !== current);
     for (const key of old.slice(0, REWRAPPED)) {
       const bytes = this.unwrapped(key);
       if (!bytes)
@@ -129,6 +170,18 @@ export class Keyring implements Sealing {
     }
     if (old.length > 0) await this.refresh();
     return old.length > REWRAPPED;
+  }
+
+  /**
+   * Destroys the keys that the tenant has: nothing that was sealed under them can ever be read again, on this node from now on, and on each other one once it
+   * has refreshed. What the tenant gets later is sealed under a fresh key. Neither does anything remain in the table: its old rows are removed.
+   */
+  async destroy(tenant: string): Promise<void> {
+    await this.sql`
+      update data_keys set wrapped = null, destroyed_at = now(), changed_at = now()
+      where tenant_id = ${tenant} and wrapped is not null`;
+    await this.refresh();
+    await this.sql`vacuum data_keys`;
   }
 
   // ---- Sealing
@@ -184,8 +237,8 @@ export class Keyring implements Sealing {
     const [key] = await this.sql<DataKey[]>`
       update data_keys set uses = uses + ${block} where number = (
         select number from data_keys
-        where tenant_id = ${tenant} and uses + ${block} <= ${most} order by number desc limit 1 for update)
-      returning number, tenant_id as "tenantId", master_key as "masterKey", wrapped`;
+        where tenant_id = ${tenant} and wrapped is not null and uses + ${block} <= ${most} order by number desc limit 1 for update)
+      returning ${this.sql.unsafe(COLUMNS)}`;
     return key;
   }
 
@@ -195,7 +248,7 @@ export class Keyring implements Sealing {
     const wrapped = this.wrap(newKey(), tenant);
     const [key] = await this.sql<[DataKey]>`
       insert into data_keys (tenant_id, master_key, wrapped, uses) values (${tenant}, ${current}, ${wrapped}, ${block})
-      returning number, tenant_id as "tenantId", master_key as "masterKey", wrapped`;
+      returning ${this.sql.unsafe(COLUMNS)}`;
     return key;
   }
 
@@ -206,7 +259,7 @@ export class Keyring implements Sealing {
 
   private unwrapped({ masterKey, tenantId, wrapped }: DataKey): Buffer | undefined {
     const master = this.options.masters.byId.get(masterKey);
-    return master ? decrypt(master, wrapped, wrapIdentity(masterKey, tenantId)) : undefined;
+    return master && wrapped !== null ? decrypt(master, wrapped, wrapIdentity(masterKey, tenantId)) : undefined;
   }
 
   // ---- Opening
@@ -217,13 +270,14 @@ export class Keyring implements Sealing {
     return opened(value, (envelope) => {
       const found = this.open(envelope);
       if (found === undefined) return marker(envelope, "damaged", DAMAGED);
+      if (found === "destroyed") return destroyedMarker(envelope);
       if (found !== "unknown") return found.value;
       this.missed++;
       return marker(envelope, "key_missing", MISSING);
     });
   };
 
-  read<T>(text: string, expected: Expected): T {
+  read<T>(text: string, expected: Expected, onDestroyed = refuseDestroyed): T {
     const value: unknown = JSON.parse(text);
     if (!text.includes(MARK_IN_TEXT)) return value as T;
     const all = opened(value, (envelope, path) => {
@@ -233,6 +287,10 @@ export class Keyring implements Sealing {
       if (found === "unknown") {
         void this.refresh().catch(() => {});
         throw new UnknownDataKey(envelope.number);
+      }
+      if (found === "destroyed") {
+        onDestroyed();
+        return destroyedMarker(envelope);
       }
       if (!fits || found === undefined)
         throw new Unreadable(
@@ -244,9 +302,10 @@ export class Keyring implements Sealing {
   }
 
   /** Undefined: it was changed, or its key is another one than the database has wrapped. */
-  private open({ number, identity, form, text }: Envelope): { readonly value: unknown } | "unknown" | undefined {
+  private open({ number, identity, form, text }: Envelope): Opened {
     const key = this.keys.get(number);
     if (!key) return "unknown";
+    if (key.wrapped === null) return "destroyed";
     const open = this.openedKey(key);
     if (!open) return undefined;
     const plain = decrypt(open.key, text, valueIdentity(number, form, identity));
@@ -271,6 +330,12 @@ export class Keyring implements Sealing {
   }
 }
 
+type Opened = { readonly value: unknown } | "unknown" | "destroyed" | undefined;
+
+function refuseDestroyed(): never {
+  throw new KeyDestroyed();
+}
+
 /** For a node without master keys. Throws UnusableDatabase if the database has values that it could not read. */
 export async function refuseSealed(sql: Sql): Promise<void> {
   const [key] = await sql`select from data_keys limit 1`;
@@ -289,6 +354,8 @@ function sealed({ number, open }: Current, value: unknown, identity: string): ob
   const text = encrypt(open.key, JSON.stringify(value), valueIdentity(number, form, identity));
   return written({ number, identity, form, text });
 }
+
+const destroyedMarker = (envelope: Envelope) => marker(envelope, "key_destroyed", DESTROYED);
 
 /** A text stays a text and a list a list, so that what reads them goes on. */
 function marker({ form }: Envelope, why: string, sentence: string): Json {

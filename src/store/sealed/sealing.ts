@@ -18,9 +18,10 @@ export interface Sealing {
   readonly parse: (text: string) => unknown;
   /**
    * JSON for a decision: each sealed value must be the one that was asked for. Throws Unreadable if one is not, or was changed, and UnknownDataKey if
-   * this node does not have its key yet.
+   * this node does not have its key yet. For each value whose key was destroyed it calls `onDestroyed`, and has a marker in its place; without that it
+   * throws KeyDestroyed.
    */
-  read<T>(text: string, expected: Expected): T;
+  read<T>(text: string, expected: Expected, onDestroyed?: () => void): T;
   /** The sealer of the tenant, if its key is at hand. Asking for it counts nothing. */
   sealerOf(tenantId: string | undefined): Sealer | undefined;
   /** The same, waited for. */
@@ -61,9 +62,18 @@ export function asRead(pool: Sql): Fragment {
 const forms = new WeakMap<Sql, Fragment>();
 
 /** A column that was selected as `asRead` says. */
-export function readColumn<T>(pool: Sql, cell: T, expected: Expected): T {
+export function readColumn<T>(pool: Sql, cell: T, expected: Expected, onDestroyed?: () => void): T {
   const sealing = sealingOf(pool);
-  return sealing && typeof cell === "string" ? sealing.read<T>(cell, expected) : cell;
+  return sealing && typeof cell === "string" ? sealing.read<T>(cell, expected, onDestroyed) : cell;
+}
+
+/** A column, or undefined if its key was destroyed. */
+export function readIfThere<T>(pool: Sql, cell: T, expected: Expected): T | undefined {
+  let isDestroyed = false;
+  const value = readColumn(pool, cell, expected, () => {
+    isDestroyed = true;
+  });
+  return isDestroyed ? undefined : value;
 }
 
 /** Reads a cell that may hold sealed values, as text, or null. */

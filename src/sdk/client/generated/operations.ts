@@ -1,7 +1,7 @@
 // Operations of the API: what each takes and answers. Generated from docs/openapi.json by `npm run docs`, and never edited.
 import type { JsonObject } from "../json.js";
 import type { Page } from "../pages.js";
-import type { ActionRegistration, ApiKey, BulkJob, ChangedRegistration, Cluster, NewApiKey, Performance, Principal, RuleDefinition, SagaTrigger, TriggerFireRow, UnservedAction, UserTask, Worker, WorkflowDefinition } from "./resources.js";
+import type { ActionRegistration, ApiKey, BulkJob, ChangedRegistration, Cluster, DataKeys, NewApiKey, Performance, Principal, RuleDefinition, SagaTrigger, TriggerFireRow, UnservedAction, UserTask, Worker, WorkflowDefinition } from "./resources.js";
 import type { RunOperations } from "./run-operations.js";
 
 export interface Operations extends RunOperations {
@@ -507,5 +507,15 @@ export interface Operations extends RunOperations {
   revokeApiKey: {
     path: { id: string };
     answer: undefined;
+  };
+  /** Get how many data keys a tenant has, and how far their destruction is */
+  getDataKeys: {
+    path: { tenant_id: string };
+    answer: DataKeys;
+  };
+  /** Destroy the data keys of a tenant: nothing that was sealed under them can ever be read again */
+  destroyDataKeys: {
+    path: { tenant_id: string };
+    answer: DataKeys;
   };
 }

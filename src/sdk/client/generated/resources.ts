@@ -45,6 +45,17 @@ export interface ApiKey {
   readonly last_used_at?: string | undefined;
 }
 
+export interface DataKeys {
+  readonly tenant_id: string;
+  /** Keys that values are sealed with, or were. */
+  readonly active: number;
+  /** Keys that were destroyed. */
+  readonly destroyed: number;
+  readonly destroyed_at?: string | undefined;
+  /** Runs that have values under destroyed keys and have not ended yet, counted up to 10,000. */
+  readonly unfinished_runs: number;
+}
+
 export interface NewApiKey {
   /** The part of the key that is no secret; in the audit log it is `key:<id>`. */
   readonly id: string;

@@ -80,4 +80,6 @@ export const ROUTES = {
   createApiKey: "POST /api/v1/api_keys once",
   listApiKeys: "GET /api/v1/api_keys again",
   revokeApiKey: "DELETE /api/v1/api_keys/{id} again",
+  getDataKeys: "GET /api/v1/data_keys/{tenant_id} again",
+  destroyDataKeys: "DELETE /api/v1/data_keys/{tenant_id} again",
 } as const satisfies Readonly<Record<keyof Operations, string>>;
