@@ -218,9 +218,9 @@ export function confirmationOf(
 
 /** The commit that confirms a revision, and no more. */
 export function confirmed({ context, revision, fence, reach }: Based): RunCommit {
-  const { id } = context.run;
+  const { id, tenantId } = context.run;
   const confirm = [{ id, expected: revision, expected_fence: fence, within: tenantsWithin(reach) }];
-  return { runId: id, rows: { confirm } };
+  return { runId: id, tenantId, rows: { confirm } };
 }
 
 /** A report on another service's or tenant's dispatch leaves no row at a run that its worker has nothing to do with. */

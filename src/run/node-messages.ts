@@ -26,8 +26,17 @@ export interface CommandAsk {
   readonly reach: PlainReach;
 }
 
-/** Asks a node to read its catalog again, after a publish or a registration, or its data keys, after some were destroyed. */
-export type RefreshAsk = { readonly kind: "catalog" } | { readonly kind: "keys" };
+/** Asks a node to read its catalog again, after a publish or a registration. */
+export interface CatalogAsk {
+  readonly kind: "catalog";
+}
+
+/** Asks a node to read its data keys again, after some were destroyed. */
+export interface KeysAsk {
+  readonly kind: "keys";
+}
+
+export type RefreshAsk = CatalogAsk | KeysAsk;
 
 /** Tells the owner of a run to carry out effects that the sender has committed for it. */
 export interface EffectsTell {

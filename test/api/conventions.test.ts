@@ -266,7 +266,7 @@ describe("every operation", () => {
     const [method = "", path = ""] = name.split(" ");
     const place = path
       .replace("api_keys/{id}", `api_keys/${"a".repeat(16)}`)
-      .replace(/\{(id|run_id|task_id)\}/g, ID)
+      .replace(/\{(id|run_id|task_id|tenant_id)\}/g, ID)
       .replace("{version}", "1")
       .replace(/\{\w+\}/g, "x");
     return [name, { method, place, path }] as const;

@@ -266,6 +266,18 @@ describe("saga, in one process,", () => {
     });
   });
 
+  it("tenant keys and tenant destroy-keys need encryption, and name the tenant twice", async () => {
+    const tenant = "0190a000-0000-7000-8000-0000000000f1";
+    const off = { code: 1, stdout: "", stderr: expect.stringContaining("encryption at rest is off") };
+    expect(await run("tenant", "keys", tenant)).toMatchObject(off);
+    expect(await run("tenant", "destroy-keys", tenant, "--confirm", tenant)).toMatchObject(off);
+    for (const confirm of [[], ["--confirm", "yes"]])
+      expect(await run("tenant", "destroy-keys", tenant, ...confirm)).toMatchObject({
+        ...{ code: 2, stdout: "" },
+        stderr: expect.stringContaining(`--confirm ${tenant}`),
+      });
+  });
+
   it("leaves no command out", () => {
     const isRun = (name: string) => [...RUN_HERE].some((line) => line === name || line.startsWith(`${name} `));
     expect(COMMANDS.map(({ name }) => name).filter((name) => !isRun(name))).toEqual([]);

@@ -2,10 +2,12 @@
 // as an API key, for what is the tenant's own, another tenant's, and nowhere. What each operation needs is written here again, from the
 // contract: a route with a wrong role, or with none, fails.
 // @module-tag long
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ROLES, type Role } from "../../src/access/index.js";
+import { randomBytes } from "../../src/ambient.js";
 import { packageRoot } from "../../src/config/package.js";
 import { uuidv7 } from "../../src/ids.js";
 import type { WireAnswer, WireRequest } from "../api/wire.js";
@@ -42,7 +44,7 @@ const MAY: readonly (readonly [roles: readonly Role[], operations: readonly stri
   [[...AUTHORS, "worker"], ["registerActions"]],
   [["worker"], words("reportActionResult reportActionHeartbeat")],
   [[...READERS, "platform"], ["listWorkers"]],
-  [["platform"], ["getCluster"]],
+  [["platform"], ["getCluster", "getDataKeys", "destroyDataKeys"]],
   [["platform", "scrape"], ["getMetrics"]],
   [ROLES, ["closeSession"]],
 ];
@@ -62,12 +64,14 @@ interface Things {
   readonly trigger: string;
   readonly bulk: string;
   readonly key: string;
+  readonly tenant: string;
   readonly workflow: string;
   readonly rule: string;
 }
 
 const nowhere = (): Things => ({
   ...{ run: uuidv7(), asking: uuidv7(), task: uuidv7(), trigger: uuidv7(), bulk: uuidv7(), key: "0000000000000000" },
+  tenant: uuidv7(),
   ...{ workflow: "no.flow", rule: "no.rule" },
 });
 
@@ -130,6 +134,7 @@ function requestOf({ id, method, path }: Operation, things: Things): WireRequest
       },
       ...{
         api_keys: things.key,
+        data_keys: things.tenant,
         workflows: things.workflow,
         rules: things.rule,
         versions: "1",
@@ -164,13 +169,20 @@ const OF_ONE = GUARDED.filter(({ path }) => path.includes("{"));
 /** Their bodies name a thing. */
 const BY_BODY = GUARDED.filter(({ id }) => ["startSaga", "signalWithStart", "createTrigger"].includes(id));
 
+/** With encryption at rest, or there would be no data keys. */
+const settings = mkdtempSync(join(tmpdir(), "saga-access-"));
 let locked: Locked;
 let own: Things;
 beforeAll(async () => {
-  locked = await openLocked();
+  const keys = [{ id: "a", key: randomBytes(32).toString("base64") }];
+  writeFileSync(join(settings, "keys.json"), JSON.stringify({ current: "a", keys }), { mode: 0o600 });
+  locked = await openLocked({ SAGA_ENCRYPTION_KEYS_FILE: join(settings, "keys.json") });
   own = await seed();
 });
-afterAll(() => locked?.stop());
+afterAll(async () => {
+  await locked?.stop();
+  rmSync(settings, { recursive: true });
+});
 
 async function seed(): Promise<Things> {
   const admin = locked.bearer("API key", "admin", TENANT);
@@ -196,7 +208,7 @@ async function seed(): Promise<Things> {
   const { bulk_id: bulk } = await post("/bulk", { filter: { business_key: "none" }, action: "pause" });
   await until(async () => (await get(`/bulk/${bulk}`)).state === "done");
   const { id: key } = await post("/api_keys", { name: "own", roles: ["viewer"] });
-  return { run, asking, task, trigger, bulk, key, workflow, rule };
+  return { run, asking, task, trigger, bulk, key, tenant: TENANT, workflow, rule };
 }
 
 /** Without what differs between any two answers. */

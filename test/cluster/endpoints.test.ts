@@ -496,6 +496,15 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [400, "a malformed id", () => send("DELETE", `${API}/api_keys/17`), { error: "bad_request" }],
     [404, "no such key", () => send("DELETE", `${API}/api_keys/0000000000000000`), { error: "not_found" }],
   ],
+  // With encryption: destroyed-keys.test.ts.
+  "GET /data_keys/{tenant_id}": [
+    [501, "without encryption", () => get(`${API}/data_keys/${uuidv7()}`), { error: "invalid_config" }],
+    [400, "a malformed id", () => get(`${API}/data_keys/17`), { error: "bad_request" }],
+  ],
+  "DELETE /data_keys/{tenant_id}": [
+    [501, "without encryption", () => send("DELETE", `${API}/data_keys/${uuidv7()}`), { error: "invalid_config" }],
+    [400, "a malformed id", () => send("DELETE", `${API}/data_keys/17`), { error: "bad_request" }],
+  ],
   "POST /workflows/{wf_id}/migrations/check": [
     [200, "a version", () => post(`${API}/workflows/wait/migrations/check`, { version: 1 }), { refused: 0 }],
     [400, "no version", () => post(`${API}/workflows/wait/migrations/check`, {}), { error: "bad_request" }],

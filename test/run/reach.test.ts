@@ -90,6 +90,7 @@ async function commandsOfEveryKind(): Promise<readonly Addressed[]> {
     { type: "slot_refused", entry: 0, reason: "refused" },
     { type: "turn_given", entry: 0, at: 0 },
     { type: "turn_refused", entry: 0 },
+    { type: "data_lost" },
     { type: "fork", runId: newRunId(), step: "ask", inherits: true, ...by },
   ];
   const reports: readonly ((dispatchId: DispatchId) => RunCommand)[] = [
