@@ -60,7 +60,9 @@ const reaches = (run: string, what: object) =>
   );
 
 const open = async () => {
-  const { config } = loadConfig({ HTTP_PORT: "0", GRPC_PORT: "0", SAGA_ENCRYPTION_KEYS_FILE: keys });
+  const { config } = loadConfig({
+    ...{ HTTP_PORT: "0", GRPC_PORT: "0", SAGA_ENCRYPTION_KEYS_FILE: keys, SAGA_EGRESS_ALLOW: "127.0.0.1" },
+  });
   node = await startNode({ config, databaseUrl: database.url, log: silentLog });
 };
 
@@ -176,6 +178,7 @@ describe("the keys of a tenant", () => {
         what: `${count} children of ${parent}`,
       });
     await reaches(await start("posts", GONE), { state: "succeeded" });
+    expect((await database.sql`select 1 from outbox where kind <> 'action'`).length).toBe(1);
     ended = await start("waits", GONE);
     await reaches(ended, { paused_reason: "signal" });
     await ok("POST", `/sagas/${ended}/signal/go`, { payload: { by: "me" } });

@@ -62,7 +62,9 @@ export function livingNodes(service: ServiceProcess): NodeSeen[] {
 export function lives(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+    const status = readFileSync(`/proc/${pid}/status`, "utf8");
+    // The number of a process that has ended may be that of a thread of another one by now.
+    return !/^State:\s+Z/m.test(status) && new RegExp(`^Tgid:\\s+${pid}$`, "m").test(status);
   } catch {
     return false;
   }

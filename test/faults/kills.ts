@@ -113,10 +113,18 @@ class KillLoop {
     const { acknowledged, kills, poisonous, answers } = this;
     const deaths = this.deaths - died;
     report({ acknowledged: acknowledged.length, answers, unanswered, kills, deaths, foundMs, ms: this.lasted });
-    expect(kills).toBeGreaterThanOrEqual(least.kills);
-    expect(acknowledged.length).toBeGreaterThanOrEqual(least.acknowledged);
-    expect(deaths - kills, "nodes that were not killed").toBeLessThanOrEqual(MOST_DEATHS);
+    const told = this.state({ answers, deaths });
+    expect(kills, told).toBeGreaterThanOrEqual(least.kills);
+    expect(acknowledged.length, told).toBeGreaterThanOrEqual(least.acknowledged);
+    expect(deaths - kills, `nodes that were not killed: ${told}`).toBeLessThanOrEqual(MOST_DEATHS);
     return { acknowledged, poisonous, foundMs };
+  }
+
+  /** For the message of a failure, which is all that is seen of it elsewhere. */
+  private state(figures: object): string {
+    const nodes = livingNodes(this.service).length;
+    const newest = this.service.log.filter((line) => /"level":"(?:warn|error|fatal)"/.test(line)).slice(-5);
+    return `${JSON.stringify({ ...figures, nodes, kills: this.kills, ms: this.lasted })} ${newest.join(" ")}`;
   }
 
   private get deaths(): number {
