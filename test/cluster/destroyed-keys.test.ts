@@ -185,6 +185,10 @@ describe("the keys of a tenant", () => {
     await reaches(ended, { paused_reason: "signal" });
     await ok("POST", `/sagas/${ended}/signal/go`, { payload: { by: "me" } });
     await reaches(ended, { state: "succeeded", output: "my note 🙂" });
+    // Nothing of it but its inputs is sealed.
+    const plain = { workflow_id: "one", tenant_id: GONE, inputs: { note: "x", of: "another" } };
+    runs.bare = (await ok("POST", "/sagas/start", plain)).run_id as string;
+    await reaches(runs.bare, { paused_reason: "signal" });
     other = await start("waits", KEPT);
     await reaches(other, { paused_reason: "signal" });
     events = (await ok("GET", `/sagas/${ended}/events?limit=500`)).total;
@@ -237,6 +241,7 @@ describe("the keys of a tenant", () => {
       [`/sagas/${ended}/rerun`, {}],
       [`/sagas/${ended}/fork`, { step: "wait", inputs: {}, variables: {}, effects: "assume" }],
       [`/sagas/${runs.waits}/fork`, { step: "wait", inputs: {}, variables: {} }],
+      [`/sagas/${runs.bare}/fork`, { step: "wait", inputs: { of: "k" }, variables: {}, effects: "assume" }],
       [`/sagas/${ended}/query`, { expression: "inputs.note" }],
     ] as const)
       expect([path, await ask("POST", path, body)]).toEqual([
