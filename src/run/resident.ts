@@ -215,7 +215,7 @@ export class Resident {
       try {
         const answer =
           (nth === 0 ? undefined : await this.recordedAnswer(queued)) ??
-          (await this.decideAndCommit(this.loaded ?? (await this.load()), queued, nth === 0));
+          (await this.attempt(this.loaded ?? (await this.load()), queued, nth === 0));
         if (answer && outcomeUnknown) await this.resendDispatch();
         if (answer) return answer;
         this.host.metrics.commitConflicts.inc();
@@ -272,22 +272,25 @@ export class Resident {
     return loaded;
   }
 
+  /** One try of a command. Undefined: its commit was lost, and nothing has happened. */
+  private attempt(loaded: LoadedRun, queued: QueuedCommand, first: boolean): Promise<Answer | undefined> {
+    return loaded.dataLost ? this.attemptAfterEnd(loaded, queued) : this.attemptOne(loaded, queued, first);
+  }
+
   /**
    * A run whose values cannot be read any more ends, before anything else is decided about it. Undefined: a commit was lost, and the command has not
    * happened.
    */
-  private async decideAndCommit(loaded: LoadedRun, queued: QueuedCommand, first: boolean): Promise<Answer | undefined> {
-    if (!loaded.dataLost) return this.attempt(loaded, queued, first);
+  private async attemptAfterEnd(loaded: LoadedRun, queued: QueuedCommand): Promise<Answer | undefined> {
     const { state, ending } = loaded.actor.context;
-    if (!isTerminal(state) && !ending?.dataLost && !(await this.attempt(loaded, own({ type: "data_lost" }), false)))
+    if (!isTerminal(state) && !ending?.dataLost && !(await this.attemptOne(loaded, own({ type: "data_lost" }), false)))
       return undefined;
     // A fork would begin with them.
     if (queued.command.type === "fork") throw new KeyDestroyed();
-    return this.attempt(loaded, queued, false);
+    return this.attemptOne(loaded, queued, false);
   }
 
-  /** One try of a command. Undefined: its commit was lost, and nothing has happened. */
-  private async attempt(loaded: LoadedRun, queued: QueuedCommand, first: boolean): Promise<Answer | undefined> {
+  private async attemptOne(loaded: LoadedRun, queued: QueuedCommand, first: boolean): Promise<Answer | undefined> {
     const decided = this.decide(loaded, queued);
     const decision = decided instanceof Promise ? await decided : decided;
     this.host.lastWords?.say(this.runId);

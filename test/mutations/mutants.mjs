@@ -2619,9 +2619,8 @@ export const MUTANTS = [
   {
     name: "destroyed keys: a run whose values cannot be read goes on",
     file: "src/run/resident.ts",
-    find: "    if (!loaded.dataLost) return this.attempt(loaded, queued, first);",
-    replace:
-      "    if (loaded.dataLost !== undefined) return this.attempt(loaded, queued, first);\n    if (!loaded.dataLost) return this.attempt(loaded, queued, first);",
+    find: "    return loaded.dataLost ? this.attemptAfterEnd(loaded, queued) :",
+    replace: "    return loaded.dataLost === undefined ? this.attemptOne(loaded, queued, first) :",
     test: "test/cluster/destroyed-keys.test.ts",
     red: "the keys of a tenant are destroyed: what was unfinished ends failed, for people to look at, and undoes nothing",
   },

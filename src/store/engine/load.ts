@@ -62,7 +62,7 @@ export async function loadRun(sql: Sql, runId: RunId): Promise<RunAtRevision | u
       ) z on true
     where r.id = ${runId}`;
   if (!found) return undefined;
-  const { dataLost, ...row } = sealing ? openedRow(sealing, found) : { ...found, dataLost: undefined };
+  const row: OpenedRow = sealing ? openedRow(sealing, found) : found;
   const inputs = (row.inputs ?? known.get(row.inputs_of)) as JsonObject;
   if (row.inputs) kept.keep(row.inputs_of, row.inputs, row.inputs_bytes ?? 0);
   const { revision, fence, last_seq: lastSeq } = row;
@@ -71,13 +71,15 @@ export async function loadRun(sql: Sql, runId: RunId): Promise<RunAtRevision | u
     fence,
     lastSeq,
     lastEventAt: row.last_event_at.getTime(),
-    ...(dataLost && { dataLost }),
+    ...(row.dataLost && { dataLost: row.dataLost }),
     stored: storedRun({ ...row, inputs, started_at: row.started_at.getTime() }),
   };
 }
 
+type OpenedRow = LoadedRow & Pick<RunAtRevision, "dataLost">;
+
 /** The row with its values, each of which was written where it stands. Throws Unreadable if one was not. */
-function openedRow(sealing: Sealing, row: LoadedRow): LoadedRow & Pick<RunAtRevision, "dataLost"> {
+function openedRow(sealing: Sealing, row: LoadedRow): OpenedRow {
   const { id } = row;
   let dataLost: true | undefined;
   const lose = () => {
@@ -87,7 +89,7 @@ function openedRow(sealing: Sealing, row: LoadedRow): LoadedRow & Pick<RunAtRevi
   const ofRun = Object.fromEntries(
     JSON_OF_THE_RUN.map((column) => [column, read<unknown>(row[column], `runs.${column}/${id}`)]),
   ) as Pick<LoadedRow, (typeof JSON_OF_THE_RUN)[number]>;
-  const opened = {
+  const opened: OpenedRow = {
     ...row,
     ...ofRun,
     inputs: read(row.inputs, `run_starts.inputs/${row.inputs_of}`),
@@ -98,7 +100,7 @@ function openedRow(sealing: Sealing, row: LoadedRow): LoadedRow & Pick<RunAtRevi
       ofManifest(`kept_scopes.manifest/${row.parent_run_id}/${row.parent_entry}`, row, read),
     ),
   };
-  return { ...opened, dataLost };
+  return dataLost ? { ...opened, dataLost } : opened;
 }
 
 export interface RecordedAnswer {
