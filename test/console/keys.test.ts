@@ -1,6 +1,10 @@
 // The page of API keys in a real browser, against a service with access control: who is offered what, a key that is shown once and is nowhere
 // afterwards, what a refusal looks like, and the end of a key. What the service grants is tested at its API.
 // @module-tag both
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, it } from "vitest";
 import { bodyOf, EMPTY, memberOf, offerOf, problemOf } from "../../src/console/keys/grant.js";
@@ -255,6 +259,46 @@ describeWithBrowser("the page of API keys", { tags: "long" }, () => {
     const { page } = await locked.openAs(platform, "/console/keys?tenant_id=0190a000-0000-7000-8000-0000000000f9");
     await page.getByText("No key matches.").waitFor();
     await look(page, "empty");
+  });
+
+  it("destroys the data keys of a tenant, after a word", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "saga-keys-page-"));
+    const file = join(folder, "keys.json");
+    const keys = [{ id: "a", key: randomBytes(32).toString("base64") }];
+    writeFileSync(file, JSON.stringify({ current: "a", keys }), { mode: 0o600 });
+    const sealed = await LockedService.open({ SAGA_ENCRYPTION_KEYS_FILE: file });
+    rmSync(folder, { recursive: true });
+    const [author, platform] = [
+      await sealed.newKey(["author", "operator"]),
+      await sealed.newKey(["platform", "admin"]),
+    ];
+    const steps = [{ id: "wait", type: "wait_for_signal", signal_name: "go" }];
+    await sealed.call(author, "POST", "/workflows", { id: "w", name: "W", start: "wait", steps, published: true });
+    const { run_id } = await sealed.call<{ run_id: string }>(author, "POST", "/sagas/start", { workflow_id: "w" });
+
+    const { page, faults } = await sealed.openAs(platform, `/console/keys?tenant_id=${TENANT}`);
+    await page.getByRole("button", { name: "Data keys of the tenant …" }).click();
+    const dialog = page.getByRole("dialog", { name: "Data keys of the tenant" });
+    await dialog.getByText("1 key in use, 0 destroyed.").waitFor();
+    await look(page, "data-keys");
+    const button = dialog.getByRole("button", { name: "Destroy them for good" });
+    expect(await button.isDisabled()).toBe(true);
+    await dialog.getByLabel(/^Type “erase”/).fill("erase");
+    await button.click();
+    await dialog.getByText(/, 1 destroyed, the last/).waitFor();
+    await until(async () => {
+      const run = await sealed.call<{ error?: { code: string } }>(author, "GET", `/sagas/${run_id}`);
+      return run.error?.code === "key_destroyed";
+    });
+    expect(faults).toEqual([]);
+
+    // Without encryption.
+    const { page: other } = await locked.openAs(
+      await locked.newKey(["platform", "admin"]),
+      `/console/keys?tenant_id=${TENANT}`,
+    );
+    await other.getByRole("button", { name: "Data keys of the tenant …" }).click();
+    await other.getByText(/encryption at rest is off/).waitFor();
   });
 
   it("is for nobody but admins", async () => {

@@ -28,6 +28,7 @@ export type Unserved = Of<"UnservedAction">;
 export type ApiKey = Of<"ApiKey">;
 /** With its text, which is shown once. */
 export type NewApiKey = Of<"NewApiKey">;
+export type DataKeys = Of<"DataKeys">;
 export type Cluster = Of<"Cluster">;
 
 export interface List<T> {

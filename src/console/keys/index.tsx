@@ -13,6 +13,7 @@ import { Pager, useOffset } from "../parts/pager.js";
 import { Scroll } from "../parts/scroll.js";
 import { Tenant, useSeesTenants } from "../parts/tenants.js";
 import { When } from "../parts/values.js";
+import { DataKeys } from "./data-keys.js";
 import { Narrowing } from "./narrowing.js";
 import { NewKey } from "./new-key.js";
 import { Revoke } from "./revoke.js";
@@ -63,6 +64,7 @@ function Keys() {
           <FilterText label="Tenant" hint="its id" value={tenant_id} onChange={setTenant} />
         </search>
       )}
+      <DataKeys tenant={tenant_id} />
       <Answer of={keys}>
         {(page) => (
           <>

@@ -53,7 +53,8 @@ export async function firstOutgoing(sql: Sql, shards: readonly ShardId[]): Promi
       (select r.tenant_id from runs r where r.id = sized.run_id) as "tenantId"
     from sized where before < ${PAGE_BYTES} order by ordinal`;
   const found = rows[0]?.found ?? 0;
-  return { events: readable(sql, rows), more: found === PAGE || found > rows.length };
+  const events = readable(sql, rows);
+  return { events, more: events.length > 0 && (found === PAGE || found > rows.length) };
 }
 
 /** With encryption on. An event that cannot be read waits, and with it the later ones of its run: other runs go on. */
