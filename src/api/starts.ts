@@ -143,7 +143,7 @@ function startRoute(app: Api, { starter, waiters, canceller }: ApiDeps & Shared)
     const policy = policyIn(request.body);
     if (policy.onConflict === "cancel_old" && !canceller)
       throw notConfigured("no canceller is configured: this service cancels no runs");
-    const answer = await starter.start({ ...startRequest(request), ...policy });
+    const answer = await starter.start(startRequest(request, policy));
     reply.status(202).header("Location", `/api/v1/sagas/${answer.runId}`);
     const { wait_ms: ms = 0 } = request.query;
     const run = ms > 0 ? await endOf(answer, waiters, ms, request, reply) : undefined;
@@ -153,7 +153,7 @@ function startRoute(app: Api, { starter, waiters, canceller }: ApiDeps & Shared)
 }
 
 /** What becomes of the start while another run holds its business key. Throws 400 where there is no key, or a delay besides. */
-function policyIn(body: Static<typeof Start>): Pick<StartRequest, "onConflict" | "debounce"> {
+function policyIn(body: Static<typeof Start>): Policy {
   const { business_key: key, on_conflict: onConflict, debounce, delay_ms: delayMs } = body;
   if ((onConflict || debounce) && key === undefined)
     throw wrong("business_key", `is required with ${onConflict ? "on_conflict" : "debounce"}`);
@@ -187,7 +187,7 @@ function signalWithStartRoute(app: Api, deps: ApiDeps & Shared): void {
     const { name, payload = {}, idempotency_key: ownKey } = request.body.signal;
     refuseReserved(name, "$.signal.name");
     refuseLargePayload(payload, config.limits.outputBytes, "$.signal.payload");
-    const start: StartRequest = { ...startRequest(request), onConflict: "return" };
+    const start = startRequest(request, { onConflict: "return" });
     const signal = newSignal(request, { name, payload, key: ownKey ?? start.idempotencyKey });
     for (let nth = 1; ; nth++) {
       const answer = await starter.start(start, (runId) => signal(runId).command);
@@ -226,7 +226,9 @@ async function endOf(
   }
 }
 
-function startRequest(request: FastifyRequest<{ Body: Static<typeof Members> }>): StartRequest {
+type Policy = Pick<StartRequest, "onConflict" | "debounce">;
+
+function startRequest(request: FastifyRequest<{ Body: Static<typeof Members> }>, policy: Policy): StartRequest {
   const { body, principal } = request;
   const { workflows } = principal;
   const runId = parseRunId(body.run_id);
@@ -253,8 +255,10 @@ function startRequest(request: FastifyRequest<{ Body: Static<typeof Members> }>)
     delayMs: body.delay_ms,
     timeoutMs: body.timeout_ms,
     precedence: precedenceIn(body),
-    ...traceOf(request),
+    traceparent: traceOf(request).traceparent,
     actor: principal.actor,
+    onConflict: policy.onConflict,
+    debounce: policy.debounce,
   };
 }
 
