@@ -81,6 +81,9 @@ const LINES: Readonly<Record<string, Line>> = {
   "archive list": { args: "--dir ." },
   "archive show": { args: `${NOBODY} --dir .`, code: 1 },
   "archive verify": { args: "--dir ." },
+  // The service has no encryption at rest.
+  "tenant keys": { args: NOBODY, code: 1 },
+  "tenant destroy-keys": { args: `${NOBODY} --confirm ${NOBODY}`, code: 1 },
   mcp: { args: "--what", code: 2, isText: true },
   "key create": { args: "--name all --roles platform,viewer" },
   "key list": {},
