@@ -8,8 +8,7 @@ import type { StepPlan } from "../steps/step.js";
 import type { Slices } from "../values/slices.js";
 import { RunLogic } from "./actor.js";
 import { eventName, forkBegin, pausedKey, stateKey } from "./labels.js";
-import type { Program } from "./program.js";
-import { isTopLevel } from "./program.js";
+import { isTopLevel, type Program } from "./program.js";
 import { type Chart, type ChartEdges, type ChartState, publishedChart, reachedEdges } from "./published.js";
 
 /** Edges that record something and leave the run where it is. */

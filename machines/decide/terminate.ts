@@ -50,6 +50,7 @@ export function endWithoutData(draft: Draft): DecisionOn<"data_lost"> {
   return draft.decided({ type: "advanced" });
 }
 
+/** No run that ends at once is halted, and people look at what it leaves. */
 const FREED: Patch = { quarantined: false, proof: undefined, held: undefined, requiresManualReview: true };
 
 function endAtOnce(draft: Draft, end: Ending): void {

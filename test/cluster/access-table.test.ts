@@ -2,16 +2,15 @@
 // as an API key, for what is the tenant's own, another tenant's, and nowhere. What each operation needs is written here again, from the
 // contract: a route with a wrong role, or with none, fails.
 // @module-tag long
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ROLES, type Role } from "../../src/access/index.js";
-import { randomBytes } from "../../src/ambient.js";
 import { packageRoot } from "../../src/config/package.js";
 import { uuidv7 } from "../../src/ids.js";
 import type { WireAnswer, WireRequest } from "../api/wire.js";
 import { RawWorker } from "../dispatch/rig.js";
+import { sealingSettings } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { BESIDE, KINDS, type Kind, type Locked, OTHER, openLocked, TENANT, WITHIN } from "./access-rig.js";
 
@@ -169,20 +168,14 @@ const OF_ONE = GUARDED.filter(({ path }) => path.includes("{"));
 /** Their bodies name a thing. */
 const BY_BODY = GUARDED.filter(({ id }) => ["startSaga", "signalWithStart", "createTrigger"].includes(id));
 
-/** With encryption at rest, or there would be no data keys. */
-const settings = mkdtempSync(join(tmpdir(), "saga-access-"));
 let locked: Locked;
 let own: Things;
 beforeAll(async () => {
-  const keys = [{ id: "a", key: randomBytes(32).toString("base64") }];
-  writeFileSync(join(settings, "keys.json"), JSON.stringify({ current: "a", keys }), { mode: 0o600 });
-  locked = await openLocked({ SAGA_ENCRYPTION_KEYS_FILE: join(settings, "keys.json") });
+  // Without encryption at rest there would be no data keys.
+  locked = await openLocked(sealingSettings());
   own = await seed();
 });
-afterAll(async () => {
-  await locked?.stop();
-  rmSync(settings, { recursive: true });
-});
+afterAll(() => locked?.stop());
 
 async function seed(): Promise<Things> {
   const admin = locked.bearer("API key", "admin", TENANT);

@@ -1,26 +1,20 @@
 // The keys of a tenant are destroyed on a node: nothing that was sealed under them can be read again, whatever its runs were doing ends, and nothing of
 // others changes. With several processes that are killed: test/faults/destroyed-keys.test.ts.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { randomBytes } from "../../src/ambient.js";
 import { type NodeHandle, startNode } from "../../src/cluster/node.js";
 import { loadConfig } from "../../src/config/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createWorker, type Worker } from "../../src/sdk/worker/index.js";
 import { handleAll } from "../harness/actions.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { sealingSettings } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched } from "../run/seen.js";
 
 const GONE = "0190a000-0000-7000-8000-0000000000f1";
 const KEPT = "0190a000-0000-7000-8000-0000000000f2";
 const NEVER = "0190a000-0000-7000-8000-0000000000f3";
-const folder = mkdtempSync(join(tmpdir(), "saga-destroyed-"));
-const keys = join(folder, "keys.json");
-const key = { id: "a", key: randomBytes(32).toString("base64") };
-writeFileSync(keys, JSON.stringify({ current: "a", keys: [key] }), { mode: 0o600 });
+const sealed = sealingSettings();
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of any shape, and a test fails if the shape is wrong.
 type Answer = { readonly status: number; readonly body: any };
@@ -62,7 +56,7 @@ const reaches = (run: string, what: object) =>
 
 const open = async () => {
   const { config } = loadConfig({
-    ...{ HTTP_PORT: "0", GRPC_PORT: "0", SAGA_ENCRYPTION_KEYS_FILE: keys, SAGA_EGRESS_ALLOW: "127.0.0.1" },
+    ...{ HTTP_PORT: "0", GRPC_PORT: "0", ...sealed, SAGA_EGRESS_ALLOW: "127.0.0.1" },
   });
   node = await startNode({ config, databaseUrl: database.url, log: silentLog });
 };
@@ -148,7 +142,6 @@ afterAll(async () => {
   await worker.stop();
   await node.stop();
   await database.drop();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 describe("the keys of a tenant", () => {

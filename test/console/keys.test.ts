@@ -1,15 +1,12 @@
 // The page of API keys in a real browser, against a service with access control: who is offered what, a key that is shown once and is nowhere
 // afterwards, what a refusal looks like, and the end of a key. What the service grants is tested at its API.
 // @module-tag both
-import { randomBytes } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, it } from "vitest";
 import { bodyOf, EMPTY, memberOf, offerOf, problemOf } from "../../src/console/keys/grant.js";
 import { showOnce } from "../../src/console/keys/shown-once.js";
 import { describeWithBrowser, screenshot } from "../harness/browser.js";
+import { sealingSettings } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { type Key, LockedService, TENANT } from "./access-stage.js";
 import { seriousFindings } from "./axe.js";
@@ -262,12 +259,7 @@ describeWithBrowser("the page of API keys", { tags: "long" }, () => {
   });
 
   it("destroys the data keys of a tenant, after a word", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "saga-keys-page-"));
-    const file = join(folder, "keys.json");
-    const keys = [{ id: "a", key: randomBytes(32).toString("base64") }];
-    writeFileSync(file, JSON.stringify({ current: "a", keys }), { mode: 0o600 });
-    const sealed = await LockedService.open({ SAGA_ENCRYPTION_KEYS_FILE: file });
-    rmSync(folder, { recursive: true });
+    const sealed = await LockedService.open(sealingSettings());
     const [author, platform] = [
       await sealed.newKey(["author", "operator"]),
       await sealed.newKey(["platform", "admin"]),

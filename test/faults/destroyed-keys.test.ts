@@ -4,15 +4,11 @@
 // @module-tag long
 // @access both
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { randomBytes } from "../../src/ambient.js";
 import { livingNodes } from "../cluster/rig.js";
 import { accessIsOn, TESTS_TENANT } from "../harness/access.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { createService, type ServiceProcess } from "../harness/service.js";
+import { createService, type ServiceProcess, sealingSettings } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched, report } from "../run/seen.js";
 import { Client } from "./client.js";
@@ -26,18 +22,14 @@ const OF_EACH = 12;
 const PATIENCE_MS = 240_000;
 const OTHER = "0190a000-0000-7000-8000-0000000000e7";
 
-const folder = mkdtempSync(join(tmpdir(), "saga-destroyed-"));
 let database: TestDatabase;
 let service: ServiceProcess;
 let client: Client;
 let shop: Shop;
 
 beforeAll(async () => {
-  const file = join(folder, "keys.json");
-  const key = { id: "a", key: randomBytes(32).toString("base64") };
-  writeFileSync(file, JSON.stringify({ current: "a", keys: [key] }), { mode: 0o600 });
   database = await createTestDatabase({ max: 3 });
-  const settings = { SAGA_WORKERS: String(NODES), SAGA_ENCRYPTION_KEYS_FILE: file };
+  const settings = { SAGA_WORKERS: String(NODES), ...sealingSettings() };
   service = await createService({ DATABASE_URL: database.url, ...settings });
   await service.start({ within: 60_000 });
   await until(() => livingNodes(service).length === NODES, { within: 60_000 });
@@ -68,7 +60,6 @@ afterAll(async () => {
   await shop?.stop();
   await service?.stop();
   await database?.drop();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 const NOTE = "my note 🙂";

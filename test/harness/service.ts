@@ -1,7 +1,8 @@
 // The built service (`dist`) as a process that can be started, stopped, killed, frozen and thawed. It gets no environment but the
 // given one, and ends with its test file.
 import { type ChildProcess, spawn } from "node:child_process";
-import { readFileSync, readlinkSync, realpathSync } from "node:fs";
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, readFileSync, readlinkSync, realpathSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -51,6 +52,16 @@ export async function createService(
     await rm(folder, { recursive: true, force: true });
   });
   return service;
+}
+
+/** The settings of a service that seals what it stores, under a master key that no other has. */
+export function sealingSettings(): Readonly<Record<string, string>> {
+  const folder = mkdtempSync(join(tmpdir(), "saga-keys-"));
+  atFileEnd(() => rm(folder, { recursive: true }));
+  const file = join(folder, "keys.json");
+  const keys = [{ id: "a", key: randomBytes(32).toString("base64") }];
+  writeFileSync(file, JSON.stringify({ current: "a", keys }), { mode: 0o600 });
+  return { SAGA_ENCRYPTION_KEYS_FILE: file };
 }
 
 export class ServiceProcess {

@@ -167,6 +167,12 @@ export class DueTable<Row extends { readonly run_id: RunId }> {
 }
 
 export const wakes = new DueTable<DueWake>("wakes", "run_id", "t.run_id, t.tries");
+export const inbox = new DueTable<DueCommand>("inbox", "id", "t.id, t.run_id, t.command, t.tries", {
+  columns: "t.id, t.run_id, t.command::text as command, t.tries",
+  read: (sql, row) => ({ ...row, command: receivedCommand(sql, row) }),
+});
+export const outbox = new DueTable<DueEffect>("outbox", "id", "t.id, t.run_id, t.kind");
+
 /**
  * A command whose values cannot be read any more has come to nothing: the run looks at what is due instead, and the row goes. The end of a child counts
  * also without the message of its error.
@@ -178,12 +184,6 @@ function receivedCommand(sql: Sql, { id, command }: DueCommand): RunCommand {
   });
   return isDestroyed && read.type !== "child" ? { type: "advance" } : read;
 }
-
-export const inbox = new DueTable<DueCommand>("inbox", "id", "t.id, t.run_id, t.command, t.tries", {
-  columns: "t.id, t.run_id, t.command::text as command, t.tries",
-  read: (sql, row) => ({ ...row, command: receivedCommand(sql, row) }),
-});
-export const outbox = new DueTable<DueEffect>("outbox", "id", "t.id, t.run_id, t.kind");
 
 const RECLAIMED_AT_ONCE = 4_000;
 

@@ -4,7 +4,7 @@ import type { Sql } from "postgres";
 import type { RunId } from "../../../machines/index.js";
 import type { DestroyedKey } from "./keyring.js";
 
-/** Runs that are found at a time: so many end in a second. */
+/** Runs that are found at a time, once a second. */
 const PAGE = 500;
 /**
  * A node learns of it within seconds, and may start runs under the destroyed key until then. One that stood still for longer reads the table before it
@@ -30,7 +30,7 @@ export interface Dropped {
   readonly jobs: number;
 }
 
-/** What nobody could be given any more. Commands to runs go when they are delivered (engine/poll.ts). */
+/** What can no longer be sent or started. Commands to runs go when they are delivered (engine/poll.ts). */
 export async function dropUnreadable(sql: Sql, keys: readonly DestroyedKey[]): Promise<Dropped> {
   const marks = `{${keys.map(({ number }) => `"%{\\"$sealed\\":[${number},%"`).join(",")}}`;
   const marked = (column: string) => sql`${sql.unsafe(column)}::text like any(${marks}::text::text[])`;
