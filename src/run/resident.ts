@@ -302,7 +302,8 @@ export class Resident {
     unit.recordAnswer(queued, decision.answer);
     let won = false;
     try {
-      if (this.mayStepOn(queued)) await this.stepOn(growing, first);
+      const stepping = this.mayStepOn(queued) ? this.stepOn(growing, first) : undefined;
+      if (stepping) await stepping;
       won = await this.submit(loaded, this.commitOf(growing));
     } finally {
       if (!won) this.lost(growing);
@@ -352,7 +353,8 @@ export class Resident {
     this.host.lastWords?.say(this.suspect);
     if ("absent" in decision || decision.transitions.length === 0) return undefined;
     this.apply(growing, decision);
-    await this.stepOn(growing, false);
+    const stepping = this.stepOn(growing, false);
+    if (stepping) await stepping;
     return this.commitOf(growing);
   }
 
@@ -432,19 +434,32 @@ export class Resident {
   /**
    * Steps on in the same commit while the run needs nothing from outside and its turn lasts: then the other runs of the node have
    * theirs. The ends of children that wait in the mailbox join: many children end together, and a large foreach depends on one commit
-   * for all of them. A replay goes without them, because an end that is recorded already would lose the commit each time.
+   * for all of them. A replay goes without them, because an end that is recorded already would lose the commit each time. Undefined: it has stepped on
+   * at once, as it mostly does.
    */
-  private async stepOn(growing: GrowingCommit, withChildEnds: boolean): Promise<void> {
-    const { loaded, unit } = growing;
+  private stepOn(growing: GrowingCommit, withChildEnds: boolean): Promise<void> | undefined {
+    const need = this.stepAtOnce(growing, withChildEnds);
+    return need && this.stepOnWith(need, growing, withChildEnds);
+  }
+
+  private async stepOnWith(first: Need, growing: GrowingCommit, withChildEnds: boolean): Promise<void> {
+    const { loaded } = growing;
+    for (let need: Need | undefined = first; need; need = this.stepAtOnce(growing, withChildEnds)) {
+      await this.host.facts.read(loaded.actor.context.run, need, loaded);
+      this.beginTurn();
+    }
+  }
+
+  /** Nothing comes between these steps and the commit, as long as they need no fact that has to be read. */
+  private stepAtOnce(growing: GrowingCommit, withChildEnds: boolean): Need | undefined {
+    const { unit } = growing;
     const { stepsPerCommit } = this.host;
     while (unit.transitions < stepsPerCommit && !unit.createsKeyedRun && this.turnLasts) {
       if (withChildEnds && this.addChildEnd(growing)) continue;
       const stepped = this.addStep(growing);
-      if (!stepped) return;
-      if (stepped === true) continue;
-      await this.host.facts.read(loaded.actor.context.run, stepped, loaded);
-      this.beginTurn();
+      if (stepped !== true) return stepped || undefined;
     }
+    return undefined;
   }
 
   private get turnLasts(): boolean {

@@ -1048,8 +1048,8 @@ export const MUTANTS = [
   {
     name: "a command brings node after node down before it is durable (law 7)",
     file: RESIDENT,
-    find: "if (this.mayStepOn(queued)) await this.stepOn(growing, first);",
-    replace: "await this.stepOn(growing, first);",
+    find: "this.mayStepOn(queued) ? this.stepOn(growing, first) : undefined",
+    replace: "this.stepOn(growing, first)",
     test: RESIDENT_TEST,
     red: "a resident a run steps on in the commit of a command, but after a node loss the command is committed first",
   },
@@ -1807,7 +1807,7 @@ export const MUTANTS = [
   {
     name: "a run that spawns under a key that another commit takes wins (laws 1 and 6)",
     file: GENERAL,
-    find: "    and runs.id not in (select run_id from start_key_conflict)\n",
+    find: "    and run_update.id not in (select run_id from start_key_conflict)\n",
     replace: "",
     test: STORE_TEST,
     red: "new runs that a run creates under a key exist exactly where their parent's commit has won, in one group and in two at the same time",
@@ -2587,7 +2587,7 @@ export const MUTANTS = [
   {
     name: "events: what was announced counts as announced, whatever the store has of it",
     file: "src/store/engine/announcements.ts",
-    find: " and e.due_at = done.lease",
+    find: " and e.due_at is not distinct from done.lease",
     replace: "",
     test: "test/run/events.test.ts",
     red: "the announcer keeps an event due, if a standby took over that lacks what was announced",

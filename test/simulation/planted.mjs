@@ -42,8 +42,8 @@ export const PLANTED = [
   {
     name: "a loser removes the inbox row of its command",
     file: "src/store/engine/commit/clauses.ts",
-    find: 'where inbox.id = inbox_gone.id and ${won("inbox_gone.run_id")}',
-    replace: "where inbox.id = inbox_gone.id",
+    find: 'where ${keyed("inbox.id", "inbox_gone.id")} and ${won("inbox_gone.run_id")}',
+    replace: 'where ${keyed("inbox.id", "inbox_gone.id")}',
   },
   {
     name: "a wake is due a day late",
@@ -54,14 +54,14 @@ export const PLANTED = [
   {
     name: "the undo list of a child stays with it",
     file: "src/store/engine/commit/clauses.ts",
-    find: "where undo.owner_run_id = undo_handed.run_id and undo.state = 'owed' and",
-    replace: "where undo.owner_run_id = undo_handed.run_id and undo.state = 'gone' and",
+    find: "and undo.state = 'owed' and ${won(\"undo_handed.run_id\")}",
+    replace: "and undo.state = 'gone' and ${won(\"undo_handed.run_id\")}",
   },
   {
     name: "a slot is kept by a run that has ended",
     file: "src/store/engine/commit/clauses.ts",
-    find: "where concurrency_tickets.run_id = ticket_gone.run_id and concurrency_tickets.entry = ticket_gone.entry",
-    replace: "where false and concurrency_tickets.run_id = ticket_gone.run_id",
+    find: "and concurrency_tickets.entry = ticket_gone.entry",
+    replace: "and false",
   },
   {
     name: "rows that are due are not polled",

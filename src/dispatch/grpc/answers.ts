@@ -1,5 +1,5 @@
 // A worker's report as the command that its run gets. Pure: nothing is sent or stored here.
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { type DispatchId, type EngineErrorCode, parseDispatchId, type RunCommand } from "../../../machines/index.js";
 import type { StepFailure, StepResult } from "../../sdk/protocol/index.js";
 import { parsedResult, storableMessage, storableName } from "../worker-report.js";
@@ -37,10 +37,11 @@ export function answerCommand(report: Report, worker: Reporting, outputBytes: nu
  * change.
  */
 export function answerId(report: StepResult | StepFailure): string {
-  const hash = createHash("sha256").update(report.dispatch_id);
-  if ("result_json" in report) hash.update("\0result\0").update(report.result_json);
-  else hash.update(`\0failure\0${report.code}\0${report.message}\0${report.retryable}\0${report.outcome_unknown}`);
-  const hex = hash.digest("hex");
+  const answer =
+    "result_json" in report
+      ? `\0result\0${report.result_json}`
+      : `\0failure\0${report.code}\0${report.message}\0${report.retryable}\0${report.outcome_unknown}`;
+  const hex = hash("sha256", report.dispatch_id + answer, "hex");
   // UUID version 8: custom.
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }

@@ -26,16 +26,20 @@ const COLUMNS = "e.id, e.topic, e.headers, e.tenant_id, e.told_to, e.due_at::tex
 export function leaseDueEvents(sql: Sql, limit: number): Promise<readonly DueEvent[]> {
   return sql<DueEvent[]>`
     update events e set due_at = now() + make_interval(secs => ${LEASE_SECONDS})
-    where e.id in (select id from events where due_at <= now() order by due_at limit ${limit} for update skip locked)
+    where e.id = any (array(select id from events where due_at <= now() order by due_at limit ${limit} for update skip locked))
     returning ${sql.unsafe(COLUMNS)}`;
 }
 
-/** Leases those of the events that are still to be announced: events that this node published a moment ago. */
+/**
+ * Leases those of the events that are still to be announced: events that this node published a moment ago. With `is not null`, a plan could walk
+ * through the index of all that are due.
+ */
 export function leaseEvents(sql: Sql, ids: readonly string[]): Promise<readonly DueEvent[]> {
   return sql<DueEvent[]>`
     update events e set due_at = now() + make_interval(secs => ${LEASE_SECONDS})
-    where e.id in (
-      select id from events where id = any(${[...ids]}::text[]::uuid[]) and due_at is not null order by id for update skip locked)
+    where e.id = any (array(
+      select id from events where id = any(${[...ids]}::text[]::uuid[]) and coalesce(due_at, 'infinity') < 'infinity'
+      order by id for update skip locked))
     returning ${sql.unsafe(COLUMNS)}`;
 }
 
@@ -114,7 +118,7 @@ export async function markAnnounced(sql: Sql, events: readonly DueEvent[]): Prom
   await sql`
     update events e set due_at = null
     from unnest(${ids}::text[]::uuid[], ${leases}::text[]::timestamptz[]) done (id, lease)
-    where e.id = done.id and e.due_at = done.lease`;
+    where e.id = any (array[done.id]) and e.due_at is not distinct from done.lease`;
 }
 
 /** The derivation of a command's id must never change: a repeat is recognised by it. */

@@ -54,7 +54,7 @@ export async function postponeWebhooks(
   const times = webhooks.map(({ ms }) => ms);
   await database`
     update outbox set due_at = now() + make_interval(secs => postponed.ms / 1000)
-    from unnest(${ids}::uuid[], ${times}::float8[]) as postponed (id, ms) where outbox.id = postponed.id`;
+    from unnest(${ids}::uuid[], ${times}::float8[]) as postponed (id, ms) where outbox.id = any (array[postponed.id])`;
 }
 
 export async function removeWebhook(database: Sql, id: string): Promise<void> {
@@ -74,10 +74,10 @@ export async function owedEffects<Id extends string>(database: Sql, ids: readonl
  */
 export async function removeAccepted(database: Sql, ids: readonly string[]): Promise<void> {
   await database`
-    delete from outbox where id in (
-      select o.id from outbox o join runs r on r.id = o.run_id
+    delete from outbox where id = any (array(
+      select o.id from outbox o join runs r on r.id = any (array[o.run_id])
       where o.id = any(${[...ids]}::uuid[]) and r.record -> 'wait' ->> 'kind' = 'dispatched' order by o.id for update of o
-    )`;
+    ))`;
 }
 
 /** The time in so many seconds, by the database's clock. */

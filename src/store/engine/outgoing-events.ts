@@ -78,8 +78,8 @@ function readable(sql: Sql, rows: readonly (OutgoingEvent & { readonly found: nu
 /** Removes rows in key order, like the commits that add them. */
 export async function removeOutgoing(sql: Sql, ids: readonly string[]): Promise<void> {
   await sql`
-    delete from outgoing_events where id in (
-      select id from outgoing_events where id = any(${`{${ids.join(",")}}`}::text::uuid[]) order by id for update)`;
+    delete from outgoing_events where id = any (array(
+      select id from outgoing_events where id = any(${`{${ids.join(",")}}`}::text::uuid[]) order by id for update))`;
 }
 
 export async function countOutgoing(sql: Sql): Promise<number> {

@@ -32,8 +32,8 @@ export async function insertSession(database: Sql, session: NewSession): Promise
     .insert(sessions)
     .values({ idHash, actor, keyId: keyId ?? null, stated, expiresAt: new Date(expiresAt) });
   await database`
-    delete from sessions where id_hash in (
-      select id_hash from sessions where actor = ${actor} order by created_at desc, id_hash offset ${MOST_OF_ACTOR})`;
+    delete from sessions where id_hash = any (array(
+      select id_hash from sessions where actor = ${actor} order by created_at desc, id_hash offset ${MOST_OF_ACTOR}))`;
 }
 
 /** Those of these that are good: not over, not idle, and with a key, if they came by one, that is good itself. */

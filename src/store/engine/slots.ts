@@ -97,7 +97,7 @@ export async function sweepReservations(sql: Sql): Promise<void> {
       select run_id, entry from concurrency_tickets where reserved_until is not null and reserved_until < now() limit 1000
       for update skip locked
     )
-    delete from concurrency_tickets t using void where t.run_id = void.run_id and t.entry = void.entry`;
+    delete from concurrency_tickets t using void where t.run_id = any (array[void.run_id]) and t.entry = void.entry`;
 }
 
 export interface SlotCounts {

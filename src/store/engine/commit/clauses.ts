@@ -5,8 +5,8 @@
 // rows and commands would be waited for otherwise), and tables are written in a fixed order. A row that another commit holds is
 // skipped, and its run loses: it tries again.
 //
-// Rows are looked up by key, one by one: `cross join lateral (… limit 1)`. A join, or a condition that can move in there (a limit keeps it
-// out), would leave the way to the planner: it may plan while the table is empty, and keep a plan that reads all of it.
+// Rows are looked up by key, one by one: `cross join lateral (… limit 1)`, or keyed (below). A join, or a condition that can move in there (a limit
+// keeps it out), would leave the way to the planner: it may plan while the table is nearly empty, and keep a plan that reads all of it.
 import { type ColumnType, RELATIONS, type Relation, RUN_COLUMNS } from "../../../../machines/index.js";
 import { ANNOUNCED_FROM_MEMORY_SECONDS } from "../events.js";
 
@@ -53,6 +53,9 @@ export function fromItems(relations: readonly Relation[]): From {
  */
 export const withinReach = (run: string, row: string) =>
   `(${row}.within is null or ${run}.tenant_id = any(${row}.within::uuid[]))`;
+
+/** An equality that an index looks up, and that no join can be made by: the planner is left one way to the row. */
+export const keyed = (column: string, value: string): string => `${column} = any (array[${value}])`;
 
 // ---- The row of a run
 
@@ -115,7 +118,7 @@ wakes_set as (
 export const WAKES_GONE: Clause = (from, won) => `
 wakes_removed as (
   delete from wakes using ${from.wake_gone}
-  where wakes.run_id = wake_gone.run_id and ${won("wake_gone.run_id")}
+  where ${keyed("wakes.run_id", "wake_gone.run_id")} and ${won("wake_gone.run_id")}
 )`;
 
 export const STARTS: readonly Clause[] = [
@@ -141,7 +144,7 @@ outbox_added as (
     (from, won) => `
 outbox_removed as (
   delete from outbox using ${from.outbox_gone}
-  where outbox.id = outbox_gone.id and ${won("outbox_gone.run_id")}
+  where ${keyed("outbox.id", "outbox_gone.id")} and ${won("outbox_gone.run_id")}
 )`,
   ],
 };
@@ -168,7 +171,7 @@ inbox_added as (
     (from, won) => `
 inbox_removed as (
   delete from inbox using ${from.inbox_gone}
-  where inbox.id = inbox_gone.id and ${won("inbox_gone.run_id")}
+  where ${keyed("inbox.id", "inbox_gone.id")} and ${won("inbox_gone.run_id")}
 )`,
   ],
 };
@@ -199,23 +202,23 @@ const UNDO_CHANGED: Section = {
     (from, won) => `
 entries_settled as (
   update undo set state = undo_settled.state from ${from.undo_settled}
-  where undo.ordinal = undo_settled.ordinal and undo.owner_run_id = undo_settled.run_id
+  where ${keyed("undo.ordinal", "undo_settled.ordinal")} and ${keyed("undo.owner_run_id", "undo_settled.run_id")}
     and ${won("undo_settled.run_id")}
 )`,
     (from, won) => `
 entries_passed as (
   update undo set state = 'passed' from ${from.undo_passed}
-  where undo.owner_run_id = undo_passed.run_id and (undo.action is null or undo_passed.every) and undo.state = 'owed'
-    and undo.entry > undo_passed.since and ${won("undo_passed.run_id")}
-    and not exists (select from ${from.undo_settled} where undo_settled.ordinal = undo.ordinal)
+  where ${keyed("undo.owner_run_id", "undo_passed.run_id")} and (undo.action is null or undo_passed.every)
+    and undo.state = 'owed' and undo.entry > undo_passed.since and ${won("undo_passed.run_id")}
+    and undo.ordinal not in (select undo_settled.ordinal from ${from.undo_settled})
 )`,
     (from, won) => `
 entries_handed as (
   update undo set owner_run_id = undo_handed.heir, entry = undo_handed.entry,
     child_run_id = coalesce(undo.child_run_id, undo_handed.run_id)
   from ${from.undo_handed}
-  where undo.owner_run_id = undo_handed.run_id and undo.state = 'owed' and ${won("undo_handed.run_id")}
-    and not exists (select from ${from.undo_settled} where undo_settled.ordinal = undo.ordinal)
+  where ${keyed("undo.owner_run_id", "undo_handed.run_id")} and undo.state = 'owed' and ${won("undo_handed.run_id")}
+    and undo.ordinal not in (select undo_settled.ordinal from ${from.undo_settled})
     and not exists (
       select from ${from.undo_passed}
       where undo_passed.run_id = undo_handed.run_id and undo.action is null and undo.entry > undo_passed.since
@@ -260,13 +263,13 @@ tickets_added as (
     (from, won) => `
 tickets_removed as (
   delete from concurrency_tickets using ${from.ticket_gone}
-  where concurrency_tickets.run_id = ticket_gone.run_id and concurrency_tickets.entry = ticket_gone.entry
+  where ${keyed("concurrency_tickets.run_id", "ticket_gone.run_id")} and concurrency_tickets.entry = ticket_gone.entry
     and ${won("ticket_gone.run_id")}
 )`,
     (from, won) => `
 tickets_returned as (
   update concurrency_tickets set granted_at = null from ${from.ticket_returned}
-  where concurrency_tickets.run_id = ticket_returned.run_id and concurrency_tickets.entry = ticket_returned.entry
+  where ${keyed("concurrency_tickets.run_id", "ticket_returned.run_id")} and concurrency_tickets.entry = ticket_returned.entry
     and ${won("ticket_returned.run_id")}
 )`,
   ],
@@ -289,12 +292,12 @@ turns_asked as (
     (from, won) => `
 turns_taken as (
   delete from rate_tickets using ${from.turn_taken}
-  where rate_tickets.run_id = turn_taken.run_id and rate_tickets.entry = turn_taken.entry and ${won("turn_taken.run_id")}
+  where ${keyed("rate_tickets.run_id", "turn_taken.run_id")} and rate_tickets.entry = turn_taken.entry and ${won("turn_taken.run_id")}
 )`,
     (from, won) => `
 turns_returned as (
   update rate_tickets set returned = true from ${from.turn_returned}
-  where rate_tickets.run_id = turn_returned.run_id and rate_tickets.entry = turn_returned.entry
+  where ${keyed("rate_tickets.run_id", "turn_returned.run_id")} and rate_tickets.entry = turn_returned.entry
     and ${won("turn_returned.run_id")}
 )`,
   ],
@@ -349,7 +352,7 @@ event_waits_set as (
     (from, won) => `
 event_waits_removed as (
   delete from event_waits using ${from.event_wait_gone}
-  where event_waits.run_id = event_wait_gone.run_id and ${won("event_wait_gone.run_id")}
+  where ${keyed("event_waits.run_id", "event_wait_gone.run_id")} and ${won("event_wait_gone.run_id")}
 )`,
     (from, won) => `
 tasks_opened as (

@@ -8,6 +8,7 @@ import {
   COMMANDS_RECORDED,
   fromItems,
   INSERT_RUNS,
+  keyed,
   OWED,
   SET_RUN,
   type Section,
@@ -145,13 +146,13 @@ forks_recorded as (
   (_, won) => `
 undo_inherited as (
   update undo set owner_run_id = fork.fork_id, state = 'owed' from fork
-  where undo.owner_run_id = fork.run_id and fork.inherits and undo.entry < fork.since
+  where ${keyed("undo.owner_run_id", "fork.run_id")} and fork.inherits and undo.entry < fork.since
     and (undo.state = 'owed' or (undo.state = 'passed' and undo.action is null)) and ${won("fork.run_id")}
 )`,
   (_, won) => `
 keys_inherited as (
   update held_keys set run_id = fork.fork_id from fork
-  where held_keys.run_id = fork.run_id and ${won("fork.run_id")}
+  where ${keyed("held_keys.run_id", "fork.run_id")} and ${won("fork.run_id")}
     and fork.run_id not in (select expected from key_passed)
 )`,
 ];
@@ -159,7 +160,8 @@ keys_inherited as (
 const KEYS_HELD: Clause = (_, won) => `
 keys_held as (
   update held_keys set run_id = key_passed.run_id, burst_at = key_passed.burst_at
-  from key_passed where held_keys.scope = key_passed.scope and held_keys.key = key_passed.hash and ${won("key_passed.run_id")}
+  from key_passed where ${keyed("held_keys.scope", "key_passed.scope")}
+    and ${keyed("held_keys.key", "key_passed.hash")} and ${won("key_passed.run_id")}
 )`;
 
 /**
@@ -233,7 +235,7 @@ new_run as materialized (
 start_key_taken as (
   insert into start_keys (scope, key, run_id)
   select new_run.scope, ${hashedKey("new_run.key")}, new_run.id from new_run
-  where new_run.key is not null and not exists (select 1 from runs where runs.id = new_run.id)
+  where new_run.key is not null and (select runs.id from runs where runs.id = new_run.id limit 1) is null
   order by 1, 2
   on conflict do nothing returning run_id
 )`,
@@ -251,8 +253,8 @@ start_key_conflict as (select null::uuid as run_id where false)`;
 const UPDATE: Clause = () => `
 updated as (
   update runs set ${SET_RUN}
-  from run_update where runs.id = run_update.id and runs.id in (select id from fenced)
-    and runs.id not in (select run_id from start_key_conflict)
+  from run_update where ${keyed("runs.id", "run_update.id")} and run_update.id in (select id from fenced)
+    and run_update.id not in (select run_id from start_key_conflict)
   returning runs.id
 )`;
 
@@ -290,13 +292,13 @@ const CLAIMED: readonly Clause[] = [
   (_, won) => `
 signals_consumed as (
   update signals set consumed_at = signal_claim.at from signal_claim
-  where signals.id = signal_claim.id and ${won("signal_claim.run_id")}
+  where ${keyed("signals.id", "signal_claim.id")} and ${won("signal_claim.run_id")}
 )`,
   // The run is no longer free for another signal, and what it is deciding now is lost: it reads the promise before it decides again (law 9).
   (_, won) => `
 promises_made as (
   update runs set revision = runs.revision + 1, fence = promise.fence, awaited_signal = null
-  from promise where runs.id = promise.waiter and ${won("promise.run_id")}
+  from promise where ${keyed("runs.id", "promise.waiter")} and ${won("promise.run_id")}
 )`,
   (_, won) => `
 events_taken as (
