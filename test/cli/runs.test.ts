@@ -40,6 +40,19 @@ describe("saga, for runs,", () => {
     expect(JSON.parse(stdout)).toMatchObject({ state: "succeeded", output: { said: inputs } });
   });
 
+  it("start says whose turn it is before others, and by shares", async () => {
+    const id = await startTrip("--priority", "1", "--fairness-key", "kunde ü 🍵", "--fairness-weight", "0.5");
+    expect(await rig().json("get", id)).toMatchObject({
+      ...{ priority: 1, fairness_key: "kunde ü 🍵", fairness_weight: 0.5 },
+    });
+    const alone = await rig().saga("start", "echo", "--fairness-weight", "2");
+    expect(alone).toMatchObject({ code: 2, stderr: expect.stringContaining("is that of a --fairness-key") });
+    for (const wrong of ["6", "0", "1.5", "high"])
+      expect(await rig().saga("start", "echo", "--priority", wrong)).toMatchObject({
+        ...{ code: 2, stdout: "", stderr: expect.stringContaining("--priority") },
+      });
+  });
+
   it("start refuses what is no JSON, no object and no file as a wrong use, before it asks the service", async () => {
     const nowhere = { SAGA_URL: "http://127.0.0.1:1" };
     for (const [given, sentence] of [

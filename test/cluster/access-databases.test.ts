@@ -6,16 +6,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Sql } from "postgres";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { makeKey } from "../../src/access/key-text.js";
 import { type NodeHandle, startNode } from "../../src/cluster/node.js";
 import { loadConfig } from "../../src/config/index.js";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
 import { type Database, openDatabase } from "../../src/store/engine/connection.js";
 import { UnusableDatabase } from "../../src/store/engine/session.js";
-import { insertKey } from "../../src/store/lists/api-keys.js";
 import { PLATFORM_READER_ROLE, READER_ROLE } from "../../src/store/migrate/reader-role.js";
 import { silentLog } from "../harness/database.js";
-import { OTHER, TENANT } from "./access-rig.js";
+import { newKeyIn, OTHER, TENANT } from "./access-rig.js";
 
 const dataDir = mkdtempSync(join(tmpdir(), "saga-access-"));
 let server: EmbeddedPostgres;
@@ -39,11 +37,7 @@ async function start(databaseUrl: string): Promise<NodeHandle> {
   return node;
 }
 
-async function keyOf(sql: Sql, tenantId: string): Promise<string> {
-  const { id, key, secretHash } = makeKey();
-  await insertKey(sql, { id, secretHash, name: "test", roles: ["author"], createdBy: "cli", tenantId });
-  return key;
-}
+const keyOf = (sql: Sql, tenantId: string) => newKeyIn({ sql }, { roles: ["author"], tenantId });
 
 async function ask(node: NodeHandle, key: string, path: string, body?: object) {
   const answer = await fetch(`http://127.0.0.1:${node.httpPort}/api/v1${path}`, {

@@ -22,13 +22,24 @@ export const WITHIN: readonly Role[] = ROLES.filter((role) => !BESIDE.includes(r
 export const KINDS = ["JWT", "API key"] as const;
 export type Kind = (typeof KINDS)[number];
 
+/** `tenantId` absent: of none. */
+export type Rights = Pick<NewKey, "roles" | "tenantId" | "tenants" | "workflows" | "services" | "secrets"> &
+  Partial<Pick<NewKey, "name">>;
+
+/** An API key, straight into the table. */
+export async function newKeyIn({ sql }: Pick<TestDatabase, "sql">, rights: Rights): Promise<string> {
+  const { id, key, secretHash } = makeKey();
+  await insertKey(sql, { id, secretHash, name: "more", createdBy: "cli", ...rights });
+  return key;
+}
+
 export interface Locked {
   readonly node: NodeHandle;
   readonly database: TestDatabase;
   /** `tenant` absent: of none. */
   bearer(kind: Kind, role: Role, tenant?: string): string;
   /** Another API key. */
-  newKey(rights: Pick<NewKey, "roles" | "tenantId" | "tenants" | "workflows" | "services">): Promise<string>;
+  newKey(rights: Rights): Promise<string>;
   ask(request: WireRequest, bearer?: string): Promise<WireAnswer>;
   /** Every row of every table, as one hash for each table, but what a node writes by itself. */
   rows(): Promise<Readonly<Record<string, string>>>;
@@ -48,12 +59,8 @@ export async function openLocked(env: Readonly<Record<string, string>> = {}): Pr
   const name = (...parts: (string | undefined)[]) => parts.join(" ");
   for (const role of ROLES)
     for (const tenant of BESIDE.includes(role) ? [undefined] : [TENANT, OTHER]) {
-      const { id, key, secretHash } = makeKey();
       const about = { roles: [role], services: ["*"], secrets: ["*"] };
-      await insertKey(database.sql, {
-        ...{ id, secretHash, name: role, ...about, createdBy: "cli" },
-        ...(tenant && { tenantId: tenant }),
-      });
+      const key = await newKeyIn(database, { name: role, ...about, ...(tenant && { tenantId: tenant }) });
       bearers.set(name("API key", role, tenant), key);
       const claims = {
         sub: `${role}@${tenant}`,
@@ -70,11 +77,7 @@ export async function openLocked(env: Readonly<Record<string, string>> = {}): Pr
       if (bearer === undefined) throw new Error(`there is no ${kind} for ${role} of ${tenant}`);
       return bearer;
     },
-    newKey: async (rights) => {
-      const { id, key, secretHash } = makeKey();
-      await insertKey(database.sql, { id, secretHash, name: "more", createdBy: "cli", ...rights });
-      return key;
-    },
+    newKey: (rights) => newKeyIn(database, rights),
     ask: (request, bearer) => {
       const headers = { ...(bearer !== undefined && { authorization: `Bearer ${bearer}` }), ...request.headers };
       return ask(node.httpPort, { ...request, headers });

@@ -3,13 +3,11 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { makeKey } from "../../src/access/key-text.js";
 import { type NodeHandle, startNode } from "../../src/cluster/node.js";
 import { ConfigError, type Env, loadConfig } from "../../src/config/index.js";
-import { insertKey } from "../../src/store/lists/api-keys.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { newKeyIn, TENANT } from "./access-rig.js";
 
-const TENANT = "0190a000-0000-7000-8000-0000000000f1";
 const PORTS = { HTTP_PORT: "0", GRPC_PORT: "0" };
 let database: TestDatabase;
 let node: NodeHandle;
@@ -28,12 +26,8 @@ function start(env: Env): Promise<NodeHandle> {
   return startNode({ config, databaseUrl: database.url, log: silentLog });
 }
 
-async function newKey(roles: readonly string[]): Promise<string> {
-  const { id, key, secretHash } = makeKey();
-  const tenantId = roles.includes("platform") ? {} : { tenantId: TENANT };
-  await insertKey(database.sql, { id, secretHash, name: "test", roles, createdBy: "cli", ...tenantId });
-  return key;
-}
+const newKey = (roles: readonly string[]) =>
+  newKeyIn(database, { roles, ...(!roles.includes("platform") && { tenantId: TENANT }) });
 
 const ask = (path: string, key?: string) =>
   fetch(

@@ -1,16 +1,13 @@
 // A call that waits for a worker while its run is given to a tenant: the tenant's worker gets it from the nodes as they are.
 import { Metadata } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { makeKey } from "../../src/access/key-text.js";
 import { type NodeHandle, startNode } from "../../src/cluster/node.js";
 import { loadConfig } from "../../src/config/index.js";
-import { insertKey } from "../../src/store/lists/api-keys.js";
 import { adopt } from "../../src/store/upkeep/adoption.js";
 import { RawWorker } from "../dispatch/rig.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
-
-const TENANT = "0190a000-0000-7000-8000-0000000000f1";
+import { newKeyIn, type Rights, TENANT } from "./access-rig.js";
 
 describe("a call that waits for a worker when its run is adopted", () => {
   let database: TestDatabase;
@@ -30,13 +27,7 @@ describe("a call that waits for a worker when its run is adopted", () => {
     await database?.drop();
   });
 
-  async function newKey(
-    about: Pick<Parameters<typeof insertKey>[1], "roles" | "services" | "tenantId">,
-  ): Promise<string> {
-    const { id, key, secretHash } = makeKey();
-    await insertKey(database.sql, { id, secretHash, name: "test", createdBy: "cli", ...about });
-    return key;
-  }
+  const newKey = (rights: Rights) => newKeyIn(database, rights);
 
   async function ask(method: string, path: string, body?: object): Promise<Record<string, unknown>> {
     const headers = { authorization: `Bearer ${platform}`, ...(body && { "content-type": "application/json" }) };

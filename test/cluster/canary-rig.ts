@@ -7,13 +7,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { expect } from "vitest";
-import { makeKey } from "../../src/access/key-text.js";
-import { insertKey } from "../../src/store/lists/api-keys.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { Collector } from "../tracing/collector.js";
-import { OTHER, TENANT } from "./access-rig.js";
+import { newKeyIn, OTHER, TENANT } from "./access-rig.js";
 
 /** Each canary ends with where it was put, so that one that is found names its way. */
 export const CANARY = "canary4c1e";
@@ -202,13 +200,9 @@ export class CanaryService {
   }
 }
 
-async function makeKeys({ sql }: TestDatabase) {
-  const make = async (name: string, roles: readonly string[], tenantId?: string) => {
-    const { id, key, secretHash } = makeKey();
-    const about = { id, secretHash, name, roles, services: ["*"], secrets: ["*"], createdBy: "cli" };
-    await insertKey(sql, { ...about, ...(tenantId && { tenantId }) });
-    return key;
-  };
+async function makeKeys(database: TestDatabase) {
+  const make = (name: string, roles: readonly string[], tenantId?: string) =>
+    newKeyIn(database, { name, roles, services: ["*"], secrets: ["*"], ...(tenantId && { tenantId }) });
   return {
     own: await make("own", ["admin"], TENANT),
     other: await make("other", ["admin"], OTHER),

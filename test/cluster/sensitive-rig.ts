@@ -16,6 +16,19 @@ export const canary = (place: string) => `${TEXT}-${place}`;
 export const AMOUNT = 730_519_284_617;
 export const LIMIT = 915_264_870_133;
 
+const SECRETS = [TEXT, String(AMOUNT), String(LIMIT), String(AMOUNT + 1)];
+
+/** Where a canary is in these texts, by their names. */
+export const leaks = (texts: Iterable<readonly [string, string]>) =>
+  [...texts].flatMap(([name, text]) =>
+    SECRETS.filter((one) => text.includes(one)).map((one) => `${name}: ${around(text, one)}`),
+  );
+
+function around(text: string, one: string): string {
+  const at = text.indexOf(one);
+  return text.slice(Math.max(0, at - 200), at + 60);
+}
+
 export const SECRET_INPUTS = {
   pin: canary("pin"),
   amount: AMOUNT,

@@ -2,14 +2,12 @@
 // access on, and no byte of a canary in any answer, stream, row of the audit log, file or line of the log.
 // @module-tag long
 import { describe, expect, it } from "vitest";
-import { makeKey } from "../../src/access/key-text.js";
-import { insertKey } from "../../src/store/lists/api-keys.js";
 import { inProcess } from "../cli/rig.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { createService } from "../harness/service.js";
 import { until } from "../harness/until.js";
-import { TENANT } from "./access-rig.js";
-import { AMOUNT, canary, LIMIT, SECRET_INPUTS, Sensitive } from "./sensitive-rig.js";
+import { newKeyIn, TENANT } from "./access-rig.js";
+import { AMOUNT, canary, leaks, SECRET_INPUTS, Sensitive } from "./sensitive-rig.js";
 
 interface Setting {
   readonly name: string;
@@ -23,25 +21,25 @@ const SETTINGS: readonly Setting[] = [
   { name: "two nodes with access on", env: { SAGA_WORKERS: "2", SAGA_AUTH: "api_key" }, access: true },
 ];
 
-const SECRETS = ["canary7d3f", String(AMOUNT), String(LIMIT), String(AMOUNT + 1)];
-const leaks = (texts: Iterable<readonly [string, string]>) =>
-  [...texts].flatMap(([name, text]) =>
-    SECRETS.filter((one) => text.includes(one)).map((one) => `${name}: ${around(text, one)}`),
-  );
-
-function around(text: string, one: string): string {
-  const at = text.indexOf(one);
-  return text.slice(Math.max(0, at - 200), at + 60);
+async function keysIn(database: TestDatabase) {
+  const make = (name: string, roles: readonly string[]) =>
+    newKeyIn(database, { name, roles, services: ["*"], secrets: ["*"], tenantId: TENANT });
+  return { key: await make("own", ["admin"]), worker: await make("worker", ["worker"]) };
 }
 
-async function keysIn({ sql }: TestDatabase) {
-  const make = async (name: string, roles: readonly string[]) => {
-    const { id, key, secretHash } = makeKey();
-    const about = { id, secretHash, name, roles, services: ["*"], secrets: ["*"], createdBy: "cli", tenantId: TENANT };
-    await insertKey(sql, about);
-    return key;
-  };
-  return { key: await make("own", ["admin"]), worker: await make("worker", ["worker"]) };
+/** What an assistant is told by each tool that reads. */
+async function told(env: Readonly<Record<string, string>>, runId: string): Promise<ReadonlyMap<string, string>> {
+  const given = { run_id: runId, workflow_id: "whole", expression: "[inputs, vars]", rule_id: "none", inputs: {} };
+  const ask = (lines: readonly object[]) =>
+    inProcess(["mcp"], env, lines.map((line, id) => `${JSON.stringify({ jsonrpc: "2.0", id, ...line })}\n`).join(""));
+  const listed = JSON.parse((await ask([{ method: "tools/list" }])).stdout);
+  const tools = listed.result.tools as { name: string; inputSchema: { properties: object } }[];
+  const calls = tools.map(({ name, inputSchema: { properties } }) => ({
+    method: "tools/call",
+    params: { name, arguments: Object.fromEntries(Object.entries(given).filter(([member]) => member in properties)) },
+  }));
+  const lines = (await ask(calls)).stdout.trim().split("\n");
+  return new Map(tools.map(({ name }, nth) => [name, lines[nth] ?? ""]));
 }
 
 describe.each(SETTINGS)("secret values on $name", ({ env, access }) => {
@@ -144,13 +142,17 @@ describe.each(SETTINGS)("secret values on $name", ({ env, access }) => {
       );
       expect(leaks(asked)).toEqual([]);
       expect(JSON.parse(asked.get("inputs.amount / 0") ?? "")).toMatchObject({ value: "***" });
+      const settings = { SAGA_URL: service.url, ...(keys.key && { SAGA_TOKEN: keys.key }) };
       for (const args of [["get", done], ["watch", done], ["explain", failed], ["query", done, "vars"], ["list"]]) {
-        const { code, stdout, stderr } = await inProcess(args, {
-          SAGA_URL: service.url,
-          ...(keys.key && { SAGA_TOKEN: keys.key }),
-        });
+        const { code, stdout, stderr } = await inProcess(args, settings);
         expect([args, code, stdout.length > 20]).toEqual([args, 0, true]);
         expect(leaks([[args.join(" "), stdout + stderr]])).toEqual([]);
+      }
+      for (const runId of runs) {
+        const answers = await told(settings, runId);
+        expect(answers.size).toBeGreaterThan(10);
+        expect(answers.get("get_run")).toContain("***");
+        expect(leaks(answers)).toEqual([]);
       }
       await until(() => rig.frames.filter((frame) => frame.includes('"type":"end"')).length === 2, {
         what: "the ends of the streams",

@@ -67,6 +67,22 @@ describeWithBrowser("the pages of workflows", () => {
     expect(faults).toEqual([]);
   });
 
+  it("says for how long the runs of a workflow are kept", async () => {
+    await store({ ...QUICK, id: "kept", retention: { days: 30, failed_days: 1 } });
+    await store({ ...QUICK, id: "kept-failed", retention: { failed_days: 400 } });
+    for (const [id, words] of [
+      ["kept", "Kept after their end: failed runs 1 day, other runs 30 days."],
+      ["kept-failed", "Kept after their end: failed runs 400 days, other runs as long as the service keeps all."],
+    ] as const) {
+      const { page, faults } = await opened(`/${id}`);
+      await page.getByText(words, { exact: true }).waitFor();
+      expect(faults).toEqual([]);
+    }
+    const { page } = await opened("/quick");
+    await page.getByRole("link", { name: "Stats" }).waitFor();
+    expect(await page.getByText("Kept after their end").count()).toBe(0);
+  });
+
   it("draws a workflow's graph, and shows the definition of the step that is selected, also from a shared address", async () => {
     const { page, faults } = await opened("/order");
     await page.locator("[data-step=reserve]").click();

@@ -38,6 +38,21 @@ describe("settings of tenants", () => {
     expect(readTenantSettings({}).licensed(undefined, "other")).toBe(true);
   });
 
+  it("the share of a tenant is its own, else that of everyone, else one", () => {
+    const shares = (all: object) => readTenantSettings({ tenantSharesFile: file(JSON.stringify(all)) });
+    const { dispatchShare } = shares({ "*": 2, [TENANT]: 1_000 });
+    expect([TENANT, "0190a000-0000-7000-8000-0000000000bb", "constructor", undefined].map(dispatchShare)).toEqual([
+      ...[1_000, 2, 2, 2],
+    ]);
+    expect([shares({ [TENANT]: 4 }).dispatchShare("other"), readTenantSettings({}).dispatchShare(TENANT)]).toEqual([
+      1, 1,
+    ]);
+    for (const wrong of [0, 1_001, 1.5, "4", null, [4]])
+      expect(() => shares({ [TENANT]: wrong }), JSON.stringify(wrong)).toThrow(
+        `settings.json: ${TENANT}: must be an integer from 1 to 1000`,
+      );
+  });
+
   it.each([
     ["no JSON", "{"],
     ["a list", "[]"],

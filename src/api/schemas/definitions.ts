@@ -6,6 +6,11 @@ const Warnings = Type.Array(Type.Object({ path: Text, message: Text }), {
   description: "Only in the answer of a post or a publish: what is most likely a mistake.",
 });
 
+const Retention = Type.Object(
+  { days: opt(Int), succeeded_days: opt(Int), failed_days: opt(Int), cancelled_days: opt(Int) },
+  { description: "For how many days ended runs are kept, by the state in which they ended." },
+);
+
 const Bucket = Type.Object({ at: Time, succeeded: Int, failed: Int, cancelled: Int });
 
 const StepPerformance = Type.Object({
@@ -33,6 +38,13 @@ export const DEFINITION_RESOURCES = {
       created_by: orNull(Text),
       input_schema: orNull(Free),
       timeout_ms: orNull(Int),
+      on_failure: opt(Type.String({ enum: ["rollback", "incident"] })),
+      on_undo_failure: opt(Type.String({ enum: ["continue", "incident"] })),
+      migrations: opt(Free),
+      concurrency: opt(Free),
+      history: opt(Type.String({ enum: ["full"] })),
+      rate_limit: opt(Free),
+      retention: opt(Retention),
       warnings: opt(Warnings),
     },
     { additionalProperties: true },

@@ -54,7 +54,7 @@ export default function Page() {
   );
 }
 
-function Head({ workflow: { id, name, version, published, description } }: { workflow: Workflow }) {
+function Head({ workflow: { id, name, version, published, description, retention } }: { workflow: Workflow }) {
   return (
     <>
       <h1>{name}</h1>
@@ -62,8 +62,20 @@ function Head({ workflow: { id, name, version, published, description } }: { wor
         <code>{id}</code> · version {version} <Published is={published} /> · <Now id={id} />
       </p>
       {description !== undefined && <p>{description}</p>}
+      {retention && <p className="quiet">{keptWords(retention)}</p>}
     </>
   );
+}
+
+/** `Kept after their end: failed runs 400 days, other runs 30 days.` */
+function keptWords({ days, ...byState }: NonNullable<Workflow["retention"]>): string {
+  const parts = (["succeeded", "failed", "cancelled"] as const).flatMap((state) => {
+    const given = byState[`${state}_days`];
+    return given === undefined ? [] : [`${state} runs ${counted(given, "day")}`];
+  });
+  const others = parts.length === 0 ? "runs" : "other runs";
+  const rest = days === undefined ? `${others} as long as the service keeps all` : `${others} ${counted(days, "day")}`;
+  return `Kept after their end: ${[...parts, rest].join(", ")}.`;
 }
 
 function Now({ id }: { id: string }) {

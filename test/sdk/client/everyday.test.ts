@@ -124,6 +124,19 @@ describe("a program", () => {
     await expect(saga.start("wait", { onConflict: "return" })).rejects.toThrow(Invalid);
   });
 
+  it("starts runs whose turn it is before others, and by shares", async () => {
+    const run = await saga.start("wait", { priority: 1, fairnessKey: "kunde ü 🍵", fairnessWeight: 0.5 });
+    expect(await run.get()).toMatchObject({ priority: 1, fairness_key: "kunde ü 🍵", fairness_weight: 0.5 });
+    for (const wrong of [
+      { priority: 0 },
+      { priority: 1.5 },
+      { fairnessKey: "" },
+      { fairnessKey: "k", fairnessWeight: 0 },
+    ])
+      await expect(saga.start("wait", wrong), JSON.stringify(wrong)).rejects.toThrow(Invalid);
+    await expect(saga.start("wait", { fairnessWeight: 2 })).rejects.toThrow(/is required with fairness_weight/);
+  });
+
   it("sends a signal whose answer waits for the run, and asks about it", async () => {
     const run = await saga.start("wait", { variables: { lines: [{ sku: "tea", price: 12.5 }], none: null } });
     await untilPaused(run.id);

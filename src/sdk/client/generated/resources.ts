@@ -408,6 +408,19 @@ export interface WorkflowDefinition {
   readonly created_by?: string | null | undefined;
   readonly input_schema?: JsonObject | null | undefined;
   readonly timeout_ms?: number | null | undefined;
+  readonly on_failure?: "rollback" | "incident" | undefined;
+  readonly on_undo_failure?: "continue" | "incident" | undefined;
+  readonly migrations?: JsonObject | undefined;
+  readonly concurrency?: JsonObject | undefined;
+  readonly history?: "full" | undefined;
+  readonly rate_limit?: JsonObject | undefined;
+  /** For how many days ended runs are kept, by the state in which they ended. */
+  readonly retention?: {
+    readonly days?: number | undefined;
+    readonly succeeded_days?: number | undefined;
+    readonly failed_days?: number | undefined;
+    readonly cancelled_days?: number | undefined;
+  } | undefined;
   /** Only in the answer of a post or a publish: what is most likely a mistake. */
   readonly warnings?: readonly { readonly path: string; readonly message: string }[] | undefined;
   readonly [member: string]: unknown;
