@@ -139,6 +139,34 @@ describe("erasing a run", () => {
     expect((await erase(id)).status).toBe(404);
   }, 60_000);
 
+  it("leaves nothing of the variables that a run kept of its steps, nor of the fork that began with them", async () => {
+    const mark = "forked-41c9";
+    // Longer than what an entry keeps in its own row.
+    const text = `${mark} ${"long ".repeat(2_000)}`;
+    await rig.client.publish(
+      "kept",
+      [
+        { id: "copy", type: "set_var", variables: { text: "${inputs.text}" }, next: "wait" },
+        { id: "wait", type: "wait_for_signal", signal_name: "go" },
+      ],
+      { history: "full" },
+    );
+    const { run_id: id } = (await start({ workflow_id: "kept", inputs: { text } })).body;
+    await rig.client.untilState(id, "paused");
+    const { run_id: fork } = (await rig.ask("POST", `/sagas/${id}/fork`, { step: "wait" })).body;
+    await rig.client.untilState(fork, "paused");
+    expect(await tablesWith(mark)).toEqual(expect.arrayContaining(["kept_values", "run_starts", "run_variables"]));
+    expect(await tablesWith(id)).toEqual(expect.arrayContaining(["forks", "kept_entries"]));
+    await rig.ask("POST", `/sagas/${fork}/signal/go`, { payload: {} });
+    await rig.client.untilState(fork, "succeeded");
+    expect((await erase(id)).status).toBe(204);
+    // The audit log of the fork names the run that it is of.
+    expect(await tablesWith(id)).toEqual(["erased_runs", "run_events", "run_starts"]);
+    expect((await rig.ask("GET", `/sagas/${fork}`)).body).toMatchObject({ state: "succeeded", inputs: { text } });
+    expect((await erase(fork)).status).toBe(204);
+    expect([await tablesWith(mark), await tablesWith(fork), await tablesWith(id)]).toEqual([[], LEFT, LEFT]);
+  });
+
   it("refuses a run that has not ended, a child, and a run that there is not", async () => {
     const { run_id: running } = (await start({ workflow_id: "waits" })).body;
     await expect.poll(async () => (await rig.ask("GET", `/sagas/${running}`)).body.state).toBe("paused");
