@@ -277,7 +277,18 @@ describe("a body of two forms", () => {
 });
 
 describe("a document with nulls", () => {
-  const nothing = { description: null, tenant_id: null, input_schema: null, timeout_ms: null, created_by: null };
+  const nothing = {
+    ...{ description: null, tenant_id: null, input_schema: null, timeout_ms: null, created_by: null },
+    ...{
+      on_failure: null,
+      on_undo_failure: null,
+      migrations: null,
+      concurrency: null,
+      history: null,
+      rate_limit: null,
+    },
+    retention: { days: 30, succeeded_days: null, failed_days: null, cancelled_days: null },
+  };
 
   it("is stored, and returned as it was posted", async () => {
     const given = { ...WORKFLOW, id: "nulls", version: null, entrypoints: null, ...nothing };

@@ -68,13 +68,9 @@ describe("the OpenAPI document", () => {
     expect([...members].filter((name) => !/^\$?[a-z][a-z0-9]*(_[a-z0-9]+)*$/.test(name))).toEqual([]);
     // They are returned as they were posted.
     const kept = [
-      "created_by",
-      "default_output",
-      "description",
-      "entrypoints",
-      "input_schema",
-      "tenant_id",
-      "timeout_ms",
+      ...["created_by", "default_output", "description", "entrypoints", "input_schema", "tenant_id", "timeout_ms"],
+      ...["on_failure", "on_undo_failure", "migrations", "concurrency", "history", "rate_limit", "retention"],
+      ...["days", "succeeded_days", "failed_days", "cancelled_days"],
     ];
     expect([...nullable].filter((name) => !kept.includes(name)).sort()).toEqual([
       ...["last_run_at", "matched_row", "success_rate_24h"],

@@ -7,7 +7,7 @@ const Warnings = Type.Array(Type.Object({ path: Text, message: Text }), {
 });
 
 const Retention = Type.Object(
-  { days: opt(Int), succeeded_days: opt(Int), failed_days: opt(Int), cancelled_days: opt(Int) },
+  { days: orNull(Int), succeeded_days: orNull(Int), failed_days: orNull(Int), cancelled_days: orNull(Int) },
   { description: "For how many days ended runs are kept, by the state in which they ended." },
 );
 
@@ -38,13 +38,13 @@ export const DEFINITION_RESOURCES = {
       created_by: orNull(Text),
       input_schema: orNull(Free),
       timeout_ms: orNull(Int),
-      on_failure: opt(Type.String({ enum: ["rollback", "incident"] })),
-      on_undo_failure: opt(Type.String({ enum: ["continue", "incident"] })),
-      migrations: opt(Free),
-      concurrency: opt(Free),
-      history: opt(Type.String({ enum: ["full"] })),
-      rate_limit: opt(Free),
-      retention: opt(Retention),
+      on_failure: orNull(Type.String({ enum: ["rollback", "incident"] })),
+      on_undo_failure: orNull(Type.String({ enum: ["continue", "incident"] })),
+      migrations: orNull(Free),
+      concurrency: orNull(Free),
+      history: orNull(Type.String({ enum: ["full"] })),
+      rate_limit: orNull(Free),
+      retention: orNull(Retention),
       warnings: opt(Warnings),
     },
     { additionalProperties: true },

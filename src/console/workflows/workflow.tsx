@@ -71,10 +71,11 @@ function Head({ workflow: { id, name, version, published, description, retention
 function keptWords({ days, ...byState }: NonNullable<Workflow["retention"]>): string {
   const parts = (["succeeded", "failed", "cancelled"] as const).flatMap((state) => {
     const given = byState[`${state}_days`];
-    return given === undefined ? [] : [`${state} runs ${counted(given, "day")}`];
+    return typeof given !== "number" ? [] : [`${state} runs ${counted(given, "day")}`];
   });
   const others = parts.length === 0 ? "runs" : "other runs";
-  const rest = days === undefined ? `${others} as long as the service keeps all` : `${others} ${counted(days, "day")}`;
+  const rest =
+    typeof days === "number" ? `${others} ${counted(days, "day")}` : `${others} as long as the service keeps all`;
   return `Kept after their end: ${[...parts, rest].join(", ")}.`;
 }
 

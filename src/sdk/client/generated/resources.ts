@@ -408,19 +408,18 @@ export interface WorkflowDefinition {
   readonly created_by?: string | null | undefined;
   readonly input_schema?: JsonObject | null | undefined;
   readonly timeout_ms?: number | null | undefined;
-  readonly on_failure?: "rollback" | "incident" | undefined;
-  readonly on_undo_failure?: "continue" | "incident" | undefined;
-  readonly migrations?: JsonObject | undefined;
-  readonly concurrency?: JsonObject | undefined;
-  readonly history?: "full" | undefined;
-  readonly rate_limit?: JsonObject | undefined;
-  /** For how many days ended runs are kept, by the state in which they ended. */
+  readonly on_failure?: "rollback" | "incident" | null | undefined;
+  readonly on_undo_failure?: "continue" | "incident" | null | undefined;
+  readonly migrations?: JsonObject | null | undefined;
+  readonly concurrency?: JsonObject | null | undefined;
+  readonly history?: "full" | null | undefined;
+  readonly rate_limit?: JsonObject | null | undefined;
   readonly retention?: {
-    readonly days?: number | undefined;
-    readonly succeeded_days?: number | undefined;
-    readonly failed_days?: number | undefined;
-    readonly cancelled_days?: number | undefined;
-  } | undefined;
+    readonly days?: number | null | undefined;
+    readonly succeeded_days?: number | null | undefined;
+    readonly failed_days?: number | null | undefined;
+    readonly cancelled_days?: number | null | undefined;
+  } | null | undefined;
   /** Only in the answer of a post or a publish: what is most likely a mistake. */
   readonly warnings?: readonly { readonly path: string; readonly message: string }[] | undefined;
   readonly [member: string]: unknown;
