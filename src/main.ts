@@ -40,7 +40,7 @@ async function main(): Promise<void> {
   const { refuseTakenPorts } = await import("./cluster/ports.js");
   await refuseTakenPorts(config);
   const embedded = config.databaseUrl === undefined ? await startDatabase(config, log) : undefined;
-  const databaseUrl = config.databaseUrl ?? embedded?.url ?? "";
+  const databaseUrl = config.databaseUrl ?? embedded?.socketUrl ?? "";
   const service = await createService({ config, databaseUrl, log });
   const timeoutMs = config.workers === 1 ? STOP_TIMEOUT_MS : STOP_NODES_TIMEOUT_MS;
   const stopping = stopOnSignal({ service, embedded, timeoutMs, log });

@@ -9,11 +9,15 @@ export const OWN_SESSIONS = "saga-bench";
 
 export interface Server {
   readonly url: string;
+  /** For services. Absent: they take the other one. */
+  readonly socketUrl?: string;
   stop(): Promise<void>;
 }
 
 export interface Database {
   readonly url: string;
+  /** With which the service uses it. */
+  readonly serviceUrl: string;
   readonly sql: Sql;
   /** Closes the bench's sessions; a fresh database is dropped. */
   close(): Promise<void>;
@@ -25,22 +29,27 @@ export async function openServer(given: string | undefined): Promise<Server> {
   return startEmbeddedPostgres({ dataDir: ".saga/bench", log: createLogger({ logLevel: "warn" }) });
 }
 
-export function openDatabase(url: string): Database {
+export function openDatabase(url: string, serviceUrl = url): Database {
   const sql = postgres(url, { max: 3, onnotice: () => {}, connection: { application_name: OWN_SESSIONS } });
-  return { url, sql, close: () => sql.end({ timeout: 5 }) };
+  return { url, serviceUrl, sql, close: () => sql.end({ timeout: 5 }) };
 }
 
 export async function freshDatabase(server: Server): Promise<Database> {
   const name = `saga_bench_${process.pid}_${Date.now()}`;
   await onServer(server, (sql) => sql`create database ${sql(name)}`);
-  const url = new URL(server.url);
-  url.pathname = `/${name}`;
-  const database = openDatabase(url.href);
+  const database = openDatabase(named(server.url, name), named(server.socketUrl ?? server.url, name));
   const close = async () => {
     await database.close();
     await onServer(server, (sql) => sql`drop database ${sql(name)} with (force)`);
   };
   return { ...database, close };
+}
+
+/** The URL of another database of the server. */
+export function named(server: string, database: string): string {
+  const url = new URL(server);
+  url.pathname = `/${database}`;
+  return url.href;
 }
 
 async function onServer(server: Server, statement: (sql: Sql) => Promise<unknown>): Promise<void> {

@@ -14,7 +14,7 @@ interface Outcome {
 export async function startDbos({ database }: Setting): Promise<System> {
   const remote = await startNode(new URL("remote.js", import.meta.url).pathname, {});
   const app = await startNode(peerApp("dbos"), {
-    ...{ DATABASE_URL: database.url, REMOTE_URL: `http://127.0.0.1:${remote.ready.http}` },
+    ...{ DATABASE_URL: database.serviceUrl, REMOTE_URL: `http://127.0.0.1:${remote.ready.http}` },
   });
   const base = `http://127.0.0.1:${app.ready.http}`;
   return {

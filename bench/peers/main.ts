@@ -6,7 +6,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
-import { openServer, versionOf } from "../deployment/database.js";
+import { openServer, type Server, versionOf } from "../deployment/database.js";
 import { thisCommit, thisMachine } from "../measure/machine.js";
 import { checkResult, FORMAT, FORMAT_VERSION, type ResultFile } from "../result.js";
 import { rowsOf, type Taken, tableOf } from "./ratios.js";
@@ -38,7 +38,7 @@ async function main(): Promise<void> {
   const version = await versionOf(postgres.url);
   const scenarios = SCENARIOS.filter(({ name }) => options.scenario.includes(name));
   for (let turn = 1; turn <= Number(options.turns); turn++) {
-    for (const scenario of scenarios) await takeTurns(turn, scenario, postgres.url);
+    for (const scenario of scenarios) await takeTurns(turn, scenario, postgres);
     for (const system of versions.keys()) write(system, version);
     console.log(`\nAfter ${turn} of ${options.turns} turns:\n\n${tableOf(rowsOf(scenarios, taken))}\n`);
   }
@@ -46,7 +46,7 @@ async function main(): Promise<void> {
 }
 
 /** The systems take turns in another order each time, so that none always runs after the same one. */
-async function takeTurns(turn: number, scenario: Scenario, databaseUrl: string): Promise<void> {
+async function takeTurns(turn: number, scenario: Scenario, server: Server): Promise<void> {
   const systems = scenario.systems.filter((system) => options.system.includes(system));
   for (let nth = 0; nth < systems.length; nth++) {
     const system = systems[(turn + nth) % systems.length] ?? "saga-orchestrator";
@@ -55,7 +55,7 @@ async function takeTurns(turn: number, scenario: Scenario, databaseUrl: string):
       ...amounts(),
       system,
       scenario: scenario.name,
-      databaseUrl,
+      server,
       folder: join(folder, "turn"),
     });
     if (!answer) continue;

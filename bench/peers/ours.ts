@@ -23,7 +23,7 @@ interface Run {
 export async function startOurs({ workflow, database, folder, stepsPerCommit, nodes }: Setting): Promise<System> {
   const service = await startNode(new URL("service/main.js", DIST).pathname, {
     ...{
-      DATABASE_URL: database.url,
+      DATABASE_URL: database.serviceUrl,
       SAGA_DATA_DIR: folder,
       HTTP_PORT: "0",
       GRPC_PORT: "0",

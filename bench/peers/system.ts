@@ -51,6 +51,8 @@ export interface Setting {
 
 export interface Database {
   readonly url: string;
+  /** With which a system uses it: over a socket where that is possible. */
+  readonly serviceUrl: string;
   /** The process of the server. Null: it is on another machine. */
   readonly processes: readonly number[] | null;
   count(query: string): Promise<number>;

@@ -1,6 +1,7 @@
 // One turn: one scenario on one system, in a process of its own, which the main program may have put into a network namespace. It writes
 // the repetition as its last line. Its own CPU time is that of the load and counts for no system.
 import { mkdir, rm } from "node:fs/promises";
+import type { Server } from "../deployment/database.js";
 import { Durations } from "../measure/histogram.js";
 import type { Repetition } from "../result.js";
 import { freshDatabase, NO_DATABASE } from "./database.js";
@@ -21,7 +22,7 @@ export interface Turn {
   readonly parked: number;
   /** Nodes of this project; the other systems have one. */
   readonly nodes: number;
-  readonly databaseUrl: string;
+  readonly server: Pick<Server, "url" | "socketUrl">;
   readonly folder: string;
 }
 
@@ -36,7 +37,7 @@ async function take(turn: Turn): Promise<TurnAnswer> {
   const scenario = SCENARIOS.find(({ name }) => name === turn.scenario);
   if (!scenario) throw new Error(`there is no scenario ${turn.scenario}`);
   await mkdir(turn.folder, { recursive: true });
-  const database = turn.system === "restate" ? NO_DATABASE : await freshDatabase(turn.databaseUrl);
+  const database = turn.system === "restate" ? NO_DATABASE : await freshDatabase(turn.server);
   try {
     return await measure(scenario, turn, { ...scenario, nodes: turn.nodes, database, folder: turn.folder });
   } finally {

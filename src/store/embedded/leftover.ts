@@ -1,7 +1,7 @@
 // A server that an earlier service left running on the data directory: it is stopped if that service is gone, and left alone if a
 // living service uses it.
 import { execFile } from "node:child_process";
-import { readlink, rm } from "node:fs/promises";
+import { readdir, readlink, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../log.js";
@@ -23,7 +23,7 @@ export interface LeftoverOptions {
 export async function clearLeftover(options: LeftoverOptions): Promise<void> {
   const { home, pgdata, log } = options;
   const file = await readPostmasterFile(pgdata);
-  if (file === undefined || !isAlive(file.pid)) return;
+  if (file === undefined || !isAlive(file.pid)) return removeSockets(pgdata);
   const isRunning = () => isPostmaster(file.pid, pgdata);
   if (!(await isRunning())) {
     // A server that has ended in the meantime may have been replaced by another service, whose file this is now.
@@ -31,13 +31,22 @@ export async function clearLeftover(options: LeftoverOptions): Promise<void> {
     // After a reboot, or in a new container, the process id belongs to another program. Postgres would take that for its server.
     log.info({ server: file.pid }, "stale process id of an embedded Postgres removed");
     await rm(join(pgdata, "postmaster.pid"), { force: true });
-    return;
+    return removeSockets(pgdata);
   }
   await stopIfAbandoned(file.pid, options, async () => {
     log.info({ server: file.pid }, "stopping the embedded Postgres of a service that is gone");
     await stopProcess((signal) => signalIfAlive(file.pid, signal), endOf(isRunning));
   });
   if (await isRunning()) throw new Error(`Process ${file.pid}, an old embedded Postgres of ${home}, cannot be stopped`);
+}
+
+/**
+ * The socket of a server that was killed, and its lock: the process id in it may be that of another program, too. If a server has started in this
+ * very moment, its service cannot reach it, and starts another one.
+ */
+async function removeSockets(pgdata: string): Promise<void> {
+  const names = await readdir(pgdata).catch(() => []);
+  for (const name of names) if (name.startsWith(".s.PGSQL.")) await rm(join(pgdata, name), { force: true });
 }
 
 /** For a process that has ended a service without letting it stop: its server is stopped, too. No other service may use the directory. */

@@ -1,5 +1,6 @@
 // Embedded Postgres, for when no DATABASE_URL is set: one server in the service's data directory, found again by the next start, stopped
-// with the service. It is a real server on 127.0.0.1, not a second dialect; it serves one machine.
+// with the service. It is a real server, not a second dialect; it serves one machine. The service reaches it through its socket, other programs through
+// a port of 127.0.0.1.
 //
 // Invariants
 // - One service at a time uses a data directory (owner-lock.ts). A second one ends with an error that says so.
@@ -23,7 +24,10 @@ import { DataDirInUse, OwnerLock } from "./owner-lock.js";
 import { type Cluster, readPostmasterFile, type Server, startServer } from "./server.js";
 
 export interface EmbeddedPostgres {
+  /** By its port: for any program on this machine. */
   readonly url: string;
+  /** By its socket, in the form of libpq: a round trip costs both processes less. The other URL where there is no socket. */
+  readonly socketUrl: string;
   /** Complete on return, safe to repeat. Call it when nothing uses the database any more. */
   stop(): Promise<void>;
 }
@@ -57,8 +61,22 @@ export async function startEmbeddedPostgres({ dataDir, log, port }: EmbeddedOpti
   await service.start();
   // A misspelt DATABASE_URL would not be noticed.
   log.info({ dataDir: home }, "DATABASE_URL is not set: the embedded Postgres is used");
-  return { url: service.url, stop: () => service.stop() };
+  const { url, socketUrl } = service;
+  return { url, socketUrl, stop: () => service.stop() };
 }
+
+/** Bytes of the path of a socket, on every system that has them. */
+const SOCKET_PATH_BYTES = 103;
+
+/** Undefined: the system has no sockets, or the path is too long for one. */
+function socketFolder(pgdata: string): string | undefined {
+  const longest = join(pgdata, ".s.PGSQL.65535");
+  return process.platform === "win32" || Buffer.byteLength(longest) > SOCKET_PATH_BYTES ? undefined : pgdata;
+}
+
+/** The parameter replaces the host, and the port of the URL is that of the socket's name, too. */
+const overSocket = (url: string, folder: string | undefined) =>
+  folder === undefined ? url : `${url}?host=${encodeURIComponent(folder)}`;
 
 async function homeAt(dataDir: string): Promise<string> {
   try {
@@ -77,7 +95,7 @@ async function homeAt(dataDir: string): Promise<string> {
  * For a command beside the service: the server of the service that is running, or else one that is started for the command, and stopped with it. A
  * service that starts meanwhile finds the directory in use.
  */
-export async function joinEmbeddedPostgres(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
+export async function joinEmbeddedPostgres(options: EmbeddedOptions): Promise<Pick<EmbeddedPostgres, "url" | "stop">> {
   try {
     return await startEmbeddedPostgres(options);
   } catch (error) {
@@ -108,6 +126,10 @@ class EmbeddedService {
     this.owner = new OwnerLock(cluster.log, (ms) => this.pause(ms));
   }
 
+  get socketUrl(): string {
+    return overSocket(this.url, socketFolder(this.cluster.pgdata));
+  }
+
   /** Starts that collide (two services at once, sessions of a dead server that are still ending) are resolved by another attempt. */
   async start(): Promise<void> {
     for (let attempt = 1; ; attempt++) {
@@ -115,7 +137,7 @@ class EmbeddedService {
       await clearLeftover({ home, pgdata: cluster.pgdata, log: cluster.log, urlAt: (port) => this.urlAt(port) });
       try {
         await this.launch(this.wantedPort ?? (await freePort(await keptPort(home))));
-        if (!(await this.owner.take(this.url))) throw new DataDirInUse(home);
+        if (!(await this.owner.take(this.socketUrl))) throw new DataDirInUse(home);
         break;
       } catch (error) {
         await this.release();

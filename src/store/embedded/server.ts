@@ -20,10 +20,16 @@ const READY_WITHIN_MS = 120_000;
 /** Lines of output that are kept for the error if the process ends. */
 const KEPT_LINES = 20;
 
+/**
+ * Relative to the data directory, which only the server's account can enter (and root): the path of a data directory may be too long for a
+ * socket. Windows has no such sockets for Node.
+ */
+const SOCKET_FOLDER = process.platform === "win32" ? "" : ".";
+
 /** The server's log never contains a statement or a row: errors go to the client that caused them, not to the log. */
 const SETTINGS: Readonly<Record<string, string>> = {
   listen_addresses: "127.0.0.1",
-  unix_socket_directories: "",
+  unix_socket_directories: SOCKET_FOLDER,
   shared_buffers: "128MB",
   max_connections: "100",
   synchronous_commit: "on",
