@@ -50,7 +50,13 @@ export interface Place {
 export async function openPlace({ mode, service: file, profile }: PlaceOptions, server: Server): Promise<Place> {
   const database = await freshDatabase(server);
   const issuer = mode === "jwt" ? await makeIssuer() : undefined;
-  const own = { HOST: "127.0.0.1", HTTP_PORT: "0", GRPC_PORT: "0", SAGA_WORKERS: "1", DATABASE_URL: database.serviceUrl };
+  const own = {
+    HOST: "127.0.0.1",
+    HTTP_PORT: "0",
+    GRPC_PORT: "0",
+    SAGA_WORKERS: "1",
+    DATABASE_URL: database.serviceUrl,
+  };
   const auth: Readonly<Record<string, string>> = mode === "api_key" || mode === "jwt" ? { SAGA_AUTH: mode } : {};
   const collector = mode === "sampled" ? await openCollector() : undefined;
   const nodeArgs = profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${join(profile, mode)}`];

@@ -94,7 +94,13 @@ export class Deployment {
     const { nodes, settings, profile, service: file, amqp } = this.options;
     const broker = this.needs.worker === "rabbitmq" && { AMQP_URL: amqp ?? "", SAGA_EVENTS_EXCHANGE: this.exchange };
     const own = { HOST: "127.0.0.1", HTTP_PORT: "0", GRPC_PORT: "0", SAGA_WORKERS: String(nodes) };
-    const env = { ...own, DATABASE_URL: this.database?.serviceUrl ?? "", ...broker, ...this.needs.settings, ...settings };
+    const env = {
+      ...own,
+      DATABASE_URL: this.database?.serviceUrl ?? "",
+      ...broker,
+      ...this.needs.settings,
+      ...settings,
+    };
     const nodeArgs = profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`];
     this.service = await startService({ ...(file !== undefined && { file }), env, nodeArgs });
     this.client = new Client(`http://127.0.0.1:${this.service.http}`);

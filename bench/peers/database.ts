@@ -13,7 +13,7 @@ export const NO_DATABASE: Database = {
   drop: async () => {},
 };
 
-export async function freshDatabase({ url: server, socketUrl = server }: Server): Promise<Database> {
+export async function freshDatabase({ url: server, socketUrl = server }: Omit<Server, "stop">): Promise<Database> {
   const name = `saga_peers_${process.pid}_${Date.now()}`;
   const admin = postgres(server, { max: 1, onnotice: () => {} });
   await admin.unsafe(`create database ${name}`);

@@ -22,7 +22,7 @@ export interface Turn {
   readonly parked: number;
   /** Nodes of this project; the other systems have one. */
   readonly nodes: number;
-  readonly server: Pick<Server, "url" | "socketUrl">;
+  readonly server: Omit<Server, "stop">;
   readonly folder: string;
 }
 

@@ -7,6 +7,7 @@ import {
   readdirSync,
   readFileSync,
   realpathSync,
+  renameSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -16,6 +17,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import postgres, { type Sql } from "postgres";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { parseDatabaseUrl } from "../../src/config/database-url.js";
 import { packageRoot } from "../../src/config/package.js";
 import { createLogger } from "../../src/log.js";
 import { findBinaries, serverAccount } from "../../src/store/embedded/binaries.js";
@@ -24,13 +26,14 @@ import { clearLeftover } from "../../src/store/embedded/leftover.js";
 import { DataDirInUse, OwnerLock } from "../../src/store/embedded/owner-lock.js";
 import { type EmbeddedPostgres, startEmbeddedPostgres, UnusableDataDir } from "../../src/store/embedded/postgres.js";
 import { startServer } from "../../src/store/embedded/server.js";
+import { openSessions } from "../../src/store/engine/session.js";
 import { silentLog } from "../harness/database.js";
 import { until } from "../harness/until.js";
 
 /** A data directory as a first start leaves it. To initialise one takes a second: most tests begin with a copy. */
 let initialised: string;
 let dataDir: string;
-let servers: EmbeddedPostgres[];
+let servers: Pick<EmbeddedPostgres, "stop">[];
 let child: ChildProcess | undefined;
 
 const temporary = () => mkdtempSync(join(tmpdir(), "saga-embedded-"));
@@ -160,6 +163,72 @@ describe("embedded Postgres", () => {
     );
   });
 
+  /** With the driver of the service: that of the tests knows no URLs of sockets. */
+  async function reachedBy(url: string): Promise<string | null | undefined> {
+    const sql = openSessions(url, { applicationName: "test", max: 1, idle_timeout: 0 });
+    try {
+      const [row] = await sql<{ at: string | null }[]>`select inet_server_addr()::text as at`;
+      return row?.at;
+    } finally {
+      await sql.end({ timeout: 1 });
+    }
+  }
+
+  it("the service reaches its server through a socket to which others have no way, and with the password", async () => {
+    useInitialised();
+    const { url, socketUrl } = await start();
+    expect([await reachedBy(url), await reachedBy(socketUrl)]).toEqual(["127.0.0.1/32", null]);
+    const pgdata = join(realpathSync(dataDir), "postgres");
+    expect(parseDatabaseUrl(socketUrl).socket).toBe(join(pgdata, `.s.PGSQL.${new URL(url).port}`));
+    expect(statSync(pgdata).mode & 0o077).toBe(0);
+    const wrong = new URL(socketUrl);
+    wrong.password = "wrong";
+    await expect(reachedBy(wrong.href)).rejects.toThrow("password authentication failed");
+  });
+
+  it("a data directory whose path is too long for a socket has the port only", async () => {
+    useInitialised();
+    const deep = join(dataDir, "é ü?#%".repeat(6), "x".repeat(50));
+    mkdirSync(deep, { recursive: true });
+    for (const name of ["postgres", "postgres-password"]) renameSync(join(dataDir, name), join(deep, name));
+    const server = await startEmbeddedPostgres({ dataDir: deep, log: silentLog });
+    servers.push(server);
+    expect(server.socketUrl).toBe(server.url);
+    expect(await reachedBy(server.socketUrl)).toBe("127.0.0.1/32");
+    await server.stop();
+  });
+
+  it("a folder whose name needs escaping in a URL has a socket like any other", async () => {
+    useInitialised();
+    const strange = join(dataDir, "é ü?#%&");
+    mkdirSync(strange);
+    for (const name of ["postgres", "postgres-password"]) renameSync(join(dataDir, name), join(strange, name));
+    const server = await startEmbeddedPostgres({ dataDir: strange, log: silentLog });
+    servers.push(server);
+    expect(await reachedBy(server.socketUrl)).toBe(null);
+    await server.stop();
+  });
+
+  it("the socket that a killed server left stands in no way, also if its process id belongs to another program", async () => {
+    useInitialised();
+    const pgdata = join(realpathSync(dataDir), "postgres");
+    writeFileSync(join(dataDir, "postgres-port"), `${await freePort(0)}\n`);
+    const left = `.s.PGSQL.${readFileSync(join(dataDir, "postgres-port"), "utf8").trim()}`;
+    // Postgres takes its own parent for no other server.
+    child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1_000)"], { stdio: "ignore" });
+    writeFileSync(join(pgdata, left), "");
+    writeFileSync(join(pgdata, `${left}.lock`), `${child.pid}\n/x\n0\n1\n.\n`);
+    writeFileSync(join(pgdata, ".s.PGSQL.1.lock"), `${child.pid}\n/x\n0\n1\n.\n`);
+    const { socketUrl } = await start();
+    expect(parseDatabaseUrl(socketUrl).socket).toBe(join(pgdata, left));
+    expect(await reachedBy(socketUrl)).toBe(null);
+    expect(
+      readdirSync(pgdata)
+        .filter((name) => name.startsWith(".s."))
+        .sort(),
+    ).toEqual([left, `${left}.lock`]);
+  });
+
   it("the server asks for the password, listens on loopback only, and no other user can read the password", async () => {
     useInitialised();
     const { url } = await start();
@@ -174,7 +243,7 @@ describe("embedded Postgres", () => {
     );
     expect(Object.fromEntries(settings.map((row) => [row.name, row.setting]))).toEqual({
       listen_addresses: "127.0.0.1",
-      unix_socket_directories: "",
+      unix_socket_directories: ".",
       fsync: "on",
       synchronous_commit: "on",
     });
@@ -219,7 +288,7 @@ describe("embedded Postgres", () => {
     const password = readFileSync(join(home, "postgres-password"), "utf8").trim();
     const urlAt = (port: number) => `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
     const server = await startServer(cluster, await freePort(0));
-    servers.push({ url: urlAt(server.port), stop: server.stop });
+    servers.push(server);
     const lines: string[] = [];
     const write = (line: string) => {
       lines.push(line);
