@@ -78,7 +78,7 @@ export interface AwayFrom extends AwayDestination {
 
 /** How a carrier shares credit with the same carrier of other nodes. */
 export interface CreditSharing {
-  /** Calls wait here, and no worker of this node has credit for them. */
+  /** Calls wait here, and no worker of this node has credit for them; or which of them a worker of this node serves has changed. */
   creditWanted(): void;
   /**
    * The calls that wait here have had their turn: the credit that is left may go to other nodes. Without a service: of

@@ -88,9 +88,9 @@ describe.each([1, 3])("two tenants whose calls wait for one worker, at %i node(s
       console.info(`${nodes} node(s): of ${WINDOW} turns the tenant with three had ${more}`);
       if (nodes === 1) expect(more).toBe(30);
       else {
-        // The node of the worker knows of calls at other nodes what they last announced: on a busy machine turns are given without them. But neither
-        // waits for the end of the other's.
-        expect(more).toBeGreaterThanOrEqual(4);
+        // The node of the worker knows of calls at other nodes what they last announced, and the worker moves its credit every second: some turns are
+        // given without them.
+        expect(more).toBeGreaterThan(WINDOW / 2);
         expect(more).toBeLessThanOrEqual(WINDOW - 4);
       }
       // One of them has no call left: the other has the worker alone.

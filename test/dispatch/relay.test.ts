@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { asDispatchId } from "../../machines/index.js";
 import { answering, NEVER_MS, useClusters } from "./relay-rig.js";
-import { until } from "./rig.js";
+import { type RawWorker, until } from "./rig.js";
 
 // Nothing gets lost, so nothing is given up.
 const cluster = useClusters({ handOverMs: NEVER_MS, claimWaitMs: NEVER_MS });
@@ -124,6 +124,35 @@ describe("credit for other nodes", () => {
     await w.wait("execute", 4);
     expect(c.executions(guest)).toHaveLength(1);
   });
+
+  it.each<[string, (worker: RawWorker) => void]>([
+    ["moves its credit elsewhere", (worker) => worker.send({ credit: { max_in_flight: 0 } })],
+    ["drains", (worker) => worker.send({ drain: {} })],
+    ["hangs up", (worker) => worker.cut()],
+  ])(
+    "is given in turns as soon as the worker of the other %s, and not when the demand is repeated",
+    async (_, leave) => {
+      const c = await cluster(["a", "b"], { demandMs: NEVER_MS });
+      const [theirs, ours] = [await c.worker("a", { credit: true }), await c.worker("b", { max_in_flight: 1 })];
+      theirs.send({ credit: { max_in_flight: 1 } });
+      await theirs.wait("credited");
+      const [, busyB] = [c.call("a"), c.call("b")];
+      await Promise.all([theirs.wait("execute"), ours.wait("execute")]);
+      const own = Array.from({ length: 200 }, () => c.call("b"));
+      const guest = c.call("a");
+      const isWanted = (alone: boolean) =>
+        c.kinds("dispatch.want").some(({ from, body }) => {
+          const [demand] = body.items as { alone: boolean }[];
+          return from === "a" && demand?.alone === alone;
+        });
+      await until(() => isWanted(false));
+      leave(theirs);
+      await until(() => isWanted(true));
+      answering(ours).result(busyB);
+      await until(() => c.isDone(guest));
+      expect(own.filter((dispatch) => c.isDone(dispatch)).length).toBeLessThan(20);
+    },
+  );
 
   it("is given back when nobody waits any more", async () => {
     const c = await cluster(["a", "b", "c"]);

@@ -1548,6 +1548,14 @@ export const MUTANTS = [
     red: "a lost stream a worker that names what no run waits for has that much less credit, until it answers or the deadline is over",
   },
   {
+    name: "a node whose worker takes no more steps says so at once",
+    file: "src/dispatch/grpc/carrier.ts",
+    find: "    this.relay?.creditWanted();\n",
+    replace: "",
+    test: "test/dispatch/relay.test.ts",
+    red: "credit for other nodes is given in turns as soon as the worker of the other moves its credit elsewhere, and not when the demand is repeated",
+  },
+  {
     name: "a dispatch that a worker has accepted has no row, whatever the store knows of it",
     file: "src/store/engine/outbox.ts",
     find: " and r.record -> 'wait' ->> 'kind' = 'dispatched'",

@@ -193,10 +193,19 @@ export class GrpcCarrier implements Carrier, GrpcWorkers, StreamOwner {
       const entry = this.dispatches.get(dispatchId);
       if (entry && !entry.dispatch) this.dispatches.unbind(entry, stream);
     }
+    this.onTakesSteps();
   }
 
   onCredit(stream: WorkerStream): void {
     this.dispatches.creditFreed(stream.service);
+  }
+
+  /**
+   * Other nodes give the calls of a node without a worker their turns, and those of any other node only what is left. They would not learn of the
+   * change before the demand is repeated, and a worker moves its last credit from node to node every second.
+   */
+  onTakesSteps(): void {
+    this.relay?.creditWanted();
   }
 
   onEnd(stream: WorkerStream): void {
@@ -211,6 +220,7 @@ export class GrpcCarrier implements Carrier, GrpcWorkers, StreamOwner {
     }
     stream.slots.clear();
     stream.held.clear();
+    this.onTakesSteps();
   }
 
   onHeartbeat(stream: WorkerStream, dispatchId: DispatchId): void {

@@ -39,6 +39,8 @@ export interface StreamOwner {
   onDrain(stream: WorkerStream): void;
   /** The worker gives it more credit. */
   onCredit(stream: WorkerStream): void;
+  /** Its worker takes steps on it from now on, or none any more. */
+  onTakesSteps(): void;
   onEnd(stream: WorkerStream): void;
 }
 
@@ -313,6 +315,7 @@ export class WorkerStream {
     this.creditAsked = true;
     this.creditReturned();
     if (this.maxInFlight > before) this.owner.onCredit(this);
+    if (before === 0 || this.maxInFlight === 0) this.owner.onTakesSteps();
   }
 
   private onHeartbeat(id: string | undefined): void {
