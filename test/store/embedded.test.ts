@@ -25,7 +25,7 @@ import { freePort } from "../../src/store/embedded/kept-files.js";
 import { clearLeftover } from "../../src/store/embedded/leftover.js";
 import { DataDirInUse, OwnerLock } from "../../src/store/embedded/owner-lock.js";
 import { type EmbeddedPostgres, startEmbeddedPostgres, UnusableDataDir } from "../../src/store/embedded/postgres.js";
-import { startServer } from "../../src/store/embedded/server.js";
+import { socketFolderIn, startServer } from "../../src/store/embedded/server.js";
 import { openSessions } from "../../src/store/engine/session.js";
 import { silentLog } from "../harness/database.js";
 import { until } from "../harness/until.js";
@@ -196,6 +196,12 @@ describe("embedded Postgres", () => {
     expect(server.socketUrl).toBe(server.url);
     expect(await reachedBy(server.socketUrl)).toBe("127.0.0.1/32");
     await server.stop();
+  });
+
+  it("a folder in which no socket can be made has none", async () => {
+    expect(await socketFolderIn(join(dataDir, "nowhere"))).toBeUndefined();
+    const free = realpathSync(dataDir);
+    expect([await socketFolderIn(free), readdirSync(free)]).toEqual([free, []]);
   });
 
   it("a folder whose name needs escaping in a URL has a socket like any other", async () => {

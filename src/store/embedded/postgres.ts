@@ -23,7 +23,7 @@ import { initialiseCluster } from "./initdb.js";
 import { exists, freePort, keepPort, keptPassword, keptPort } from "./kept-files.js";
 import { clearLeftover } from "./leftover.js";
 import { DataDirInUse, OwnerLock } from "./owner-lock.js";
-import { type Cluster, readPostmasterFile, type Server, startServer } from "./server.js";
+import { type Cluster, readPostmasterFile, type Server, socketFolderIn, startServer } from "./server.js";
 
 export interface EmbeddedPostgres {
   /** By its port: for any program on this machine. */
@@ -59,26 +59,15 @@ export async function startEmbeddedPostgres({ dataDir, log, port }: EmbeddedOpti
   const cluster: Cluster = { pgdata, account, log, binaries: await findBinaries(home, account) };
   const password = await keptPassword(home);
   if (!(await exists(join(pgdata, "PG_VERSION")))) await initialiseCluster(cluster, password);
-  const service = new EmbeddedService(cluster, home, password, port);
+  const socketFolder = await socketFolderIn(pgdata);
+  const reached: Cluster = { ...cluster, ...(socketFolder !== undefined && { socketFolder }) };
+  const service = new EmbeddedService(reached, home, password, port);
   await service.start();
   // A misspelt DATABASE_URL would not be noticed.
   log.info({ dataDir: home }, "DATABASE_URL is not set: the embedded Postgres is used");
   const { url, socketUrl } = service;
   return { url, socketUrl, stop: () => service.stop() };
 }
-
-/** Bytes of the path of a socket, on every system that has them. */
-const SOCKET_PATH_BYTES = 103;
-
-/** Undefined: the system has no sockets, or the path is too long for one. */
-function socketFolder(pgdata: string): string | undefined {
-  const longest = join(pgdata, ".s.PGSQL.65535");
-  return process.platform === "win32" || Buffer.byteLength(longest) > SOCKET_PATH_BYTES ? undefined : pgdata;
-}
-
-/** The parameter replaces the host, and the port of the URL is that of the socket's name, too. */
-const overSocket = (url: string, folder: string | undefined) =>
-  folder === undefined ? url : `${url}?host=${encodeURIComponent(folder)}`;
 
 async function homeAt(dataDir: string): Promise<string> {
   try {
@@ -129,7 +118,9 @@ class EmbeddedService {
   }
 
   get socketUrl(): string {
-    return overSocket(this.url, socketFolder(this.cluster.pgdata));
+    const { socketFolder } = this.cluster;
+    // The parameter replaces the host, and the port of the URL is that in the socket's name, too.
+    return socketFolder === undefined ? this.url : `${this.url}?host=${encodeURIComponent(socketFolder)}`;
   }
 
   /** Starts that collide (two services at once, sessions of a dead server that are still ending) are resolved by another attempt. */

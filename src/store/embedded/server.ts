@@ -2,6 +2,7 @@
 // use the directory, leftover.ts handles a server that is running there already.
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
@@ -13,6 +14,8 @@ export interface Cluster {
   readonly binaries: Binaries;
   readonly account: Account | undefined;
   readonly log: Logger;
+  /** Where the server has its socket, beside its port. Absent: it has none. */
+  readonly socketFolder?: string;
 }
 
 /** Crash recovery after a power cut may replay a gigabyte of WAL. */
@@ -20,16 +23,9 @@ const READY_WITHIN_MS = 120_000;
 /** Lines of output that are kept for the error if the process ends. */
 const KEPT_LINES = 20;
 
-/**
- * Relative to the data directory, which only the server's account can enter (and root): the path of a data directory may be too long for a
- * socket. Windows has no such sockets for Node.
- */
-const SOCKET_FOLDER = process.platform === "win32" ? "" : ".";
-
 /** The server's log never contains a statement or a row: errors go to the client that caused them, not to the log. */
 const SETTINGS: Readonly<Record<string, string>> = {
   listen_addresses: "127.0.0.1",
-  unix_socket_directories: SOCKET_FOLDER,
   shared_buffers: "128MB",
   max_connections: "100",
   synchronous_commit: "on",
@@ -78,6 +74,25 @@ export function isAlive(pid: number): boolean {
   }
 }
 
+/** Bytes of the path of a socket, on every system that has them. */
+const SOCKET_PATH_BYTES = 103;
+
+/**
+ * The data directory, which only the server's account and root can enter. Undefined: no socket can be made there. Its path may be too long,
+ * some file systems (mounts of a desktop's folders into a container) have none, and Node has none on Windows.
+ */
+export async function socketFolderIn(pgdata: string): Promise<string | undefined> {
+  const longest = join(pgdata, ".s.PGSQL.65535");
+  if (process.platform === "win32" || Buffer.byteLength(longest) > SOCKET_PATH_BYTES) return undefined;
+  const trial = createServer();
+  const isMade = await new Promise<boolean>((resolve) => {
+    trial.once("error", () => resolve(false));
+    trial.listen(join(pgdata, `.s.PGSQL.t${process.pid}`), () => resolve(true));
+  });
+  if (isMade) await new Promise((resolve) => trial.close(resolve));
+  return isMade ? pgdata : undefined;
+}
+
 export interface Server {
   readonly port: number;
   /** Resolves, never rejects, with how the process ended and its last output. */
@@ -88,10 +103,10 @@ export interface Server {
 
 /** Resolves when connections are accepted; otherwise ends the process and throws its last output. */
 export async function startServer(cluster: Cluster, port: number): Promise<Server> {
-  const flags = Object.entries({ ...SETTINGS, port: String(port) }).flatMap(([name, value]) => [
-    "-c",
-    `${name}=${value}`,
-  ]);
+  // The server runs in its data directory.
+  const unix_socket_directories = cluster.socketFolder === undefined ? "" : ".";
+  const settings = { ...SETTINGS, unix_socket_directories, port: String(port) };
+  const flags = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
   const child = launch(cluster, cluster.pgdata, cluster.binaries.postgres, [
     "-D",
     pathFor(cluster, cluster.pgdata),
