@@ -84,8 +84,9 @@ const JSON_TYPE = /^application\/json\s*(;|$)/i;
 export function parseJsonBodies(app: FastifyInstance, bounds: BodyBounds, scheduler: FairScheduler): void {
   const parse = jsonParser(app);
   app.removeAllContentTypeParsers();
-  app.addHook("onRequest", async ({ headers }) => {
+  app.addHook("onRequest", ({ headers }, _reply, done) => {
     if (!announcesBody(headers) || !JSON_TYPE.test(headers["content-type"] ?? "")) delete headers["content-type"];
+    done();
   });
   app.addContentTypeParser("application/json", async (request: FastifyRequest, payload: IncomingMessage) => {
     const bytes = await receiveBody(request, payload, bounds);

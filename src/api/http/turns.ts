@@ -10,10 +10,14 @@ const PART = 64 * 1024;
 export const partyOf = (request: FastifyRequest) => `${request.method} ${routeOf(request).url ?? ""}`;
 
 export function takeTurns(app: FastifyInstance, scheduler: FairScheduler): void {
+  const takeTurn = (request: FastifyRequest, _reply: unknown, done: () => void) => {
+    if (scheduler.isFree) done();
+    else void scheduler.nextTurn(partyOf(request)).then(done);
+  };
   // What follows until the handler waits for something is computed in this turn.
-  app.addHook("preValidation", (request) => scheduler.compute(partyOf(request), () => {}));
+  app.addHook("preValidation", takeTurn);
   // To check a large body, and to name what is ignored of it, takes a turn of its own.
-  app.addHook("preHandler", (request) => scheduler.compute(partyOf(request), () => {}));
+  app.addHook("preHandler", takeTurn);
   const encoded = async (request: FastifyRequest, payload: unknown) => {
     let text = "";
     // What a large answer is made of may have been parsed in this turn.
