@@ -50,7 +50,10 @@ export class RouteTable {
   }
 
   /** The methods of this path, if the request has another one. */
-  otherMethods({ url, method, is404 }: Pick<FastifyRequest, "url" | "method" | "is404">): readonly string[] {
+  otherMethods(request: FastifyRequest): readonly string[] {
+    const { url, method, is404 } = request;
+    // The router has found a path without parameters, and with this method.
+    if (!is404 && this.fixed.has(routeOf(request).url ?? "")) return [];
     const path = pathOf(url);
     const fixed = this.fixed.get(path);
     if (fixed ? fixed.methods.has(method) : !is404) return [];

@@ -172,10 +172,14 @@ function quoted(cell: string): string {
   return `"${cell.replace(/["\\]/g, "\\$&")}"`;
 }
 
-/** The rows of one transition, and most rows of a batch, have the same time: it is formatted once. */
-let written = { epochMs: Number.NaN, text: "" };
+/** The rows of a batch have few times, of now and of what is due: each is formatted once. A time has its place by its last bits. */
+const WRITTEN = Array.from({ length: 64 }, () => ({ epochMs: Number.NaN, text: "" }));
 
 function time(epochMs: number): string {
-  if (written.epochMs !== epochMs) written = { epochMs, text: new Date(epochMs).toISOString() };
+  const written = WRITTEN[epochMs & (WRITTEN.length - 1)] as (typeof WRITTEN)[number];
+  if (written.epochMs !== epochMs) {
+    written.text = new Date(epochMs).toISOString();
+    written.epochMs = epochMs;
+  }
   return written.text;
 }
